@@ -1,0 +1,74 @@
+// Functions applied lane by lane through the C library: the fallback of the vector versions.
+// The compiler's builtins are used, not <math.h>: that name would find our own math.h if this
+// directory were ever on the include path.
+#pragma once
+#include "vec.h"
+
+namespace tensotron { namespace TENSOTRON_ISA {
+
+// Out of line: sixteen calls inlined into every kernel would be most of its code.
+#define TENSOTRON_LANES1(name)                                                                     \
+  static __attribute__((noinline, unused)) void call_##name(float* x) {                            \
+    for (int i = 0; i < Vec<float>::size; i++) x[i] = __builtin_##name##f(x[i]);                   \
+  }                                                                                                \
+  static __attribute__((noinline, unused)) void call_##name(double* x) {                           \
+    for (int i = 0; i < Vec<double>::size; i++) x[i] = __builtin_##name(x[i]);                     \
+  }                                                                                                \
+  template <class T> TENSOTRON_INLINE Vec<T> lanes_##name(Vec<T> a) {                              \
+    alignas(TENSOTRON_VEC_BYTES) T x[Vec<T>::size];                                                \
+    a.store(x);                                                                                    \
+    call_##name(x);                                                                                \
+    return Vec<T>::load(x);                                                                        \
+  }
+#define TENSOTRON_LANES2(name)                                                                     \
+  static __attribute__((noinline, unused)) void call_##name(float* x, const float* y) {            \
+    for (int i = 0; i < Vec<float>::size; i++) x[i] = __builtin_##name##f(x[i], y[i]);             \
+  }                                                                                                \
+  static __attribute__((noinline, unused)) void call_##name(double* x, const double* y) {          \
+    for (int i = 0; i < Vec<double>::size; i++) x[i] = __builtin_##name(x[i], y[i]);               \
+  }                                                                                                \
+  template <class T> TENSOTRON_INLINE Vec<T> lanes_##name(Vec<T> a, Vec<T> b) {                    \
+    alignas(TENSOTRON_VEC_BYTES) T x[Vec<T>::size], y[Vec<T>::size];                               \
+    a.store(x);                                                                                    \
+    b.store(y);                                                                                    \
+    call_##name(x, y);                                                                             \
+    return Vec<T>::load(x);                                                                        \
+  }
+
+TENSOTRON_LANES1(exp)
+TENSOTRON_LANES1(exp2)
+TENSOTRON_LANES1(expm1)
+TENSOTRON_LANES1(log)
+TENSOTRON_LANES1(log2)
+TENSOTRON_LANES1(log10)
+TENSOTRON_LANES1(log1p)
+TENSOTRON_LANES1(sin)
+TENSOTRON_LANES1(cos)
+TENSOTRON_LANES1(tan)
+TENSOTRON_LANES1(sinh)
+TENSOTRON_LANES1(cosh)
+TENSOTRON_LANES1(tanh)
+TENSOTRON_LANES1(asin)
+TENSOTRON_LANES1(acos)
+TENSOTRON_LANES1(atan)
+TENSOTRON_LANES1(asinh)
+TENSOTRON_LANES1(acosh)
+TENSOTRON_LANES1(atanh)
+TENSOTRON_LANES1(erf)
+TENSOTRON_LANES1(erfc)
+TENSOTRON_LANES1(lgamma)
+TENSOTRON_LANES2(pow)
+TENSOTRON_LANES2(atan2)
+TENSOTRON_LANES2(hypot)
+TENSOTRON_LANES2(fmod)
+#undef TENSOTRON_LANES1
+#undef TENSOTRON_LANES2
+
+// Python's remainder: fmod moved to the sign of the divisor.
+template <class T> TENSOTRON_INLINE Vec<T> lanes_remainder(Vec<T> a, Vec<T> b) {
+  Vec<T> m = lanes_fmod(a, b), zero(0);
+  return select(ne(m, zero) & (lt(b, zero) ^ lt(m, zero)), m + b, m);
+}
+
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron
