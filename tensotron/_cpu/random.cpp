@@ -275,13 +275,13 @@ int bernoulli_tensor(const Record& r, Generator& g) {
   });
 }
 
-// arg[0] = arg[2] * noise, arg[1] = noise
+// arg[0] = noise, arg[1] = arg[2] * noise
 template <class T>
 int dropout(const Record& r, Generator& g, double keep) {
   const T scale = T(1) / static_cast<T>(keep);
   int64_t n = numel(r);
   if (contiguous(r, 0) && contiguous(r, 1) && contiguous(r, 2)) {
-    T *out = reinterpret_cast<T*>(r.arg[0].data), *noise = reinterpret_cast<T*>(r.arg[1].data);
+    T *noise = reinterpret_cast<T*>(r.arg[0].data), *out = reinterpret_cast<T*>(r.arg[1].data);
     const T* in = reinterpret_cast<const T*>(r.arg[2].data);
     for (int64_t done = 0; done < n; done += CHUNK) {
       int m = static_cast<int>(n - done < CHUNK ? n - done : CHUNK);
@@ -290,7 +290,7 @@ int dropout(const Record& r, Generator& g, double keep) {
     }
     return OK;
   }
-  Cursor out(r, 0), mask(r, 1), in(r, 2);
+  Cursor mask(r, 0), out(r, 1), in(r, 2);
   T noise[CHUNK], x[CHUNK];
   for (int64_t done = 0; done < n; done += CHUNK) {
     int m = static_cast<int>(n - done < CHUNK ? n - done : CHUNK);
@@ -419,7 +419,42 @@ int run_floating(const Record& r, Generator& g) {
   return run_number<T>(r, g);
 }
 
+// Whether dimension a should be outside dimension b, by the first operand that moves along both:
+// 1 yes, -1 no, 0 all the same. Strides in elements compare as torch's in bytes do.
+int outside(const Record& r, int a, int b) {
+  for (int k = 0; k < r.nout + r.nin; k++) {
+    int64_t sa = r.arg[k].stride[a], sb = r.arg[k].stride[b];
+    if (sa == 0 || sb == 0) continue;
+    if (sa != sb) return sa > sb ? 1 : -1;
+    if (r.size[a] > r.size[b]) return 1;
+  }
+  return 0;
+}
+
 }  // namespace
+
+void random_order(Record& r) {
+  int order[MAX_DIMS];  // innermost first
+  for (int d = 0; d < r.ndim; d++) order[d] = r.ndim - 1 - d;
+  for (int i = 1; i < r.ndim; i++) {
+    int at = i;
+    for (int j = i - 1; j >= 0; j--) {
+      int verdict = outside(r, order[j], order[at]);
+      if (verdict < 0) break;
+      if (verdict == 0) continue;
+      int saved = order[j];
+      order[j] = order[at];
+      order[at] = saved;
+      at = j;
+    }
+  }
+  const Record old = r;
+  for (int d = 0; d < r.ndim; d++) {
+    int from = order[r.ndim - 1 - d];
+    r.size[d] = old.size[from];
+    for (int k = 0; k < r.nout + r.nin; k++) r.arg[k].stride[d] = old.arg[k].stride[from];
+  }
+}
 
 int k_random(const Record& r) {
   Generator& g = *static_cast<Generator*>(r.state);

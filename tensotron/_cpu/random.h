@@ -38,8 +38,12 @@ void generator_get_state(const Generator& g, uint8_t* bytes);
 bool generator_set_state(Generator& g, const uint8_t* bytes);
 
 // op = RandomOp, state = Generator*. Elements are drawn in the order of the record's iteration
-// space (outermost dimension first); the caller brings the dimensions of a tensor that is not
-// contiguous into torch's order.
+// space, outermost dimension first.
 int k_random(const Record& r);
+
+// Brings a record with the dimensions of its tensors into the order in which torch draws: by falling
+// strides of the output, then of the inputs. Nothing changes for contiguous tensors; not for randperm,
+// multinomial and normals with ints[0] set, which are contiguous.
+void random_order(Record& r);
 
 }  // namespace tensotron
