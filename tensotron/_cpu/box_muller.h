@@ -4,26 +4,26 @@
 #include <cstdint>
 #include <cstring>
 
-#define TENSOTRON_INLINE static inline __attribute__((always_inline))
+#define RANDOM_INLINE static inline __attribute__((always_inline))
 // Code for the machines on which torch runs its AVX2 or AVX-512 kernels. On arm64 FMA is a given.
 #if defined(__x86_64__) || defined(__i386__)
-#define TENSOTRON_WIDE static __attribute__((target("avx2,fma"), noinline))
+#define RANDOM_WIDE static __attribute__((target("avx2,fma"), noinline))
 #else
-#define TENSOTRON_WIDE static __attribute__((noinline))
+#define RANDOM_WIDE static __attribute__((noinline))
 #endif
 
 namespace tensotron {
 namespace {
 
-TENSOTRON_INLINE float tensotron_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-TENSOTRON_INLINE double tensotron_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+RANDOM_INLINE float tensotron_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+RANDOM_INLINE double tensotron_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-TENSOTRON_INLINE uint32_t bits_of(float x) {
+RANDOM_INLINE uint32_t bits_of(float x) {
   uint32_t u;
   memcpy(&u, &x, sizeof u);
   return u;
 }
-TENSOTRON_INLINE float float_of(uint32_t u) {
+RANDOM_INLINE float float_of(uint32_t u) {
   float x;
   memcpy(&x, &u, sizeof x);
   return x;
@@ -31,7 +31,7 @@ TENSOTRON_INLINE float float_of(uint32_t u) {
 
 // Natural logarithm of a normal number in (0, 1]: mantissa in [sqrt(1/2), sqrt(2)), the polynomial of
 // Cephes' logf. Where torch's compiler fuses, so does this.
-TENSOTRON_INLINE float cephes_log(float x) {
+RANDOM_INLINE float cephes_log(float x) {
   uint32_t u = bits_of(x);
   float e = static_cast<float>(static_cast<int32_t>(u >> 23) - 126);
   float m = float_of((u & 0x007fffffu) | 0x3f000000u);
@@ -56,7 +56,7 @@ TENSOTRON_INLINE float cephes_log(float x) {
 }
 
 // Sine and cosine of x in [0, 2 pi], by octants, with Cephes' polynomials.
-TENSOTRON_INLINE void cephes_sincos(float x, float* sine, float* cosine) {
+RANDOM_INLINE void cephes_sincos(float x, float* sine, float* cosine) {
   int32_t octant = (static_cast<int32_t>(x * 1.27323954473516f) + 1) & ~1;
   float k = static_cast<float>(octant);
   x = tensotron_fma(k, -0.78515625f, x);  // pi / 4 in three parts
@@ -78,7 +78,7 @@ TENSOTRON_INLINE void cephes_sincos(float x, float* sine, float* cosine) {
   *cosine = float_of(bits_of(swapped ? s : c) ^ sign_c);
 }
 
-TENSOTRON_WIDE void box_muller_16_wide(float* data, float mean, float std) {
+RANDOM_WIDE void box_muller_16_wide(float* data, float mean, float std) {
   for (int j = 0; j < 8; j++) {
     float radius = std::sqrt(-2.0f * cephes_log(1.0f - data[j]));
     float s, c;
@@ -99,10 +99,10 @@ static void box_muller_16_libm(T* data, T mean, T std) {
   }
 }
 
-TENSOTRON_INLINE void box_muller_16(double* data, double mean, double std, bool) {
+RANDOM_INLINE void box_muller_16(double* data, double mean, double std, bool) {
   box_muller_16_libm(data, mean, std);
 }
-TENSOTRON_INLINE void box_muller_16(float* data, float mean, float std, bool wide) {
+RANDOM_INLINE void box_muller_16(float* data, float mean, float std, bool wide) {
 #if defined(__x86_64__) || defined(__i386__)
   if (wide) return box_muller_16_wide(data, mean, std);
 #endif

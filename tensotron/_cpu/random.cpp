@@ -54,13 +54,13 @@ double standard_normal(Generator& g) {
 // ---- whole runs of contiguous elements
 
 template <class T, bool FUSED>
-TENSOTRON_INLINE T affine(T x, T scale, T from, T to) {
+RANDOM_INLINE T affine(T x, T scale, T from, T to) {
   T y = FUSED ? tensotron_fma(x, scale, from) : x * scale + from;
   return y == to ? from : y;  // rounding may reach the open end
 }
 
 template <bool FUSED>
-TENSOTRON_INLINE void uniform_body(const uint32_t* bits, float* out, int n, float from, float to) {
+RANDOM_INLINE void uniform_body(const uint32_t* bits, float* out, int n, float from, float to) {
   float scale = to - from;
   for (int i = 0; i < n; i++)
     out[i] = affine<float, FUSED>(static_cast<float>(static_cast<int32_t>(bits[i] & 0xffffff)) * 0x1p-24f,
@@ -68,7 +68,7 @@ TENSOTRON_INLINE void uniform_body(const uint32_t* bits, float* out, int n, floa
 }
 
 template <bool FUSED>
-TENSOTRON_INLINE void uniform_body(const uint32_t* bits, double* out, int n, double from, double to) {
+RANDOM_INLINE void uniform_body(const uint32_t* bits, double* out, int n, double from, double to) {
   double scale = to - from;
   for (int i = 0; i < n; i++) {
     // 53 bits, put together in floating point, which vectorises: both parts and their sum are exact
@@ -77,10 +77,10 @@ TENSOTRON_INLINE void uniform_body(const uint32_t* bits, double* out, int n, dou
   }
 }
 
-TENSOTRON_WIDE void uniform_wide(const uint32_t* bits, float* out, int n, float from, float to) {
+RANDOM_WIDE void uniform_wide(const uint32_t* bits, float* out, int n, float from, float to) {
   uniform_body<true>(bits, out, n, from, to);
 }
-TENSOTRON_WIDE void uniform_wide(const uint32_t* bits, double* out, int n, double from, double to) {
+RANDOM_WIDE void uniform_wide(const uint32_t* bits, double* out, int n, double from, double to) {
   uniform_body<true>(bits, out, n, from, to);
 }
 
