@@ -1,0 +1,92 @@
+#include "allocator.h"
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace tensotron {
+
+namespace {
+
+constexpr size_t ALIGNMENT = 64;
+constexpr int MIN_LOG2 = 6;        // 64 bytes
+constexpr int MAX_LOG2 = 40;
+constexpr int CLASSES = (MAX_LOG2 - MIN_LOG2) * 4 + 1;
+constexpr size_t CACHE_LIMIT = size_t(256) << 20;
+
+struct Free {
+  Free* next;
+};
+Free* free_list[CLASSES];
+size_t in_use, cached;
+
+// Smallest class that holds n bytes, and its size. Class 4k+j has (4+j)/4 * 2^(k+6) bytes.
+inline int class_of(size_t n, size_t* size) {
+  if (n <= 64) {
+    *size = 64;
+    return 0;
+  }
+  const int log2 = 63 - __builtin_clzll(n - 1);  // 2^log2 < n <= 2^(log2+1)
+  const size_t base = size_t(1) << log2, step = base >> 2;
+  const int quarter = int((n - 1 - base) / step) + 1;  // 1..4
+  *size = base + step * size_t(quarter);
+  return (log2 - MIN_LOG2) * 4 + quarter;
+}
+
+}  // namespace
+
+void* cpu_alloc(size_t nbytes, size_t* capacity) {
+  size_t size;
+#if defined(TENSOTRON_SANITIZE)
+  size = nbytes ? nbytes : 1;  // exact blocks, so that an overrun is seen
+#else
+  if (nbytes > (size_t(1) << (MAX_LOG2 - 1))) return nullptr;
+  const int c = class_of(nbytes, &size);
+  if (Free* f = free_list[c]) {
+    free_list[c] = f->next;
+    cached -= size;
+    in_use += size;
+    *capacity = size;
+    return f;
+  }
+#endif
+  void* p = nullptr;
+  if (posix_memalign(&p, ALIGNMENT, size) != 0) {
+    cpu_empty_cache();
+    if (posix_memalign(&p, ALIGNMENT, size) != 0) return nullptr;
+  }
+  in_use += size;
+  *capacity = size;
+  return p;
+}
+
+void cpu_free(void* p, size_t capacity) {
+  if (!p) return;
+  in_use -= capacity;
+#if !defined(TENSOTRON_SANITIZE)
+  if (cached + capacity <= CACHE_LIMIT) {
+    size_t size;
+    const int c = class_of(capacity, &size);
+    Free* f = static_cast<Free*>(p);
+    f->next = free_list[c];
+    free_list[c] = f;
+    cached += capacity;
+    return;
+  }
+#endif
+  free(p);
+}
+
+void cpu_empty_cache() {
+  for (Free*& head : free_list) {
+    while (Free* f = head) {
+      head = f->next;
+      free(f);
+    }
+  }
+  cached = 0;
+}
+
+size_t cpu_bytes_in_use() { return in_use; }
+size_t cpu_bytes_cached() { return cached; }
+
+}  // namespace tensotron

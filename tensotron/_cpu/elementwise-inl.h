@@ -1,0 +1,181 @@
+// Elementwise launches: Record::op = row_op(row, expression). Operands that are not dense or not of
+// the compute dtype pass through tiles in L1; the arithmetic itself only ever sees dense runs.
+#pragma once
+#include "../_ops/elementwise.h"
+#include "convert-inl.h"
+#include "rowfn.h"
+
+namespace tensotron {
+namespace TENSOTRON_ISA {
+
+#include "../_ops/functors.inc"
+
+typedef void (*RowFn)(void* out, const void* const* in, int64_t n, const Record& r);
+
+template <class T, class F, int NIN>
+static void row_run(void* out, const void* const* in, int64_t n, const Record& r) {
+  typedef Vec<T> V;
+  const V p[4] = {V(T(r.reals[0])), V(T(r.reals[1])), V(T(r.reals[2])), V(T(r.reals[3]))};
+  T* o = static_cast<T*>(out);
+  int64_t i = 0;
+  V x[NIN];
+  for (; i + V::size <= n; i += V::size) {
+    for (int k = 0; k < NIN; ++k) x[k] = V::load(static_cast<const T*>(in[k]) + i);
+    F::template apply<V>(x, p).store(o + i);
+  }
+  if (i < n) {
+    const int rest = int(n - i);
+    for (int k = 0; k < NIN; ++k) x[k] = V::load(static_cast<const T*>(in[k]) + i, rest);
+    F::template apply<V>(x, p).store(o + i, rest);
+  }
+}
+
+// Integer arithmetic wraps: done on values that the compiler may not assume not to overflow.
+template <class F, int NIN>
+__attribute__((optimize("wrapv"))) static void row_run_int(void* out, const void* const* in, int64_t n,
+                                                           const Record& r) {
+  const Int p[4] = {r.ints[0], r.ints[1], r.ints[2], r.ints[3]};
+  Int* o = static_cast<Int*>(out);
+  Int x[NIN];
+  for (int64_t i = 0; i < n; ++i) {
+    for (int k = 0; k < NIN; ++k) x[k] = static_cast<const Int*>(in[k])[i];
+    o[i] = F::template apply<Int>(x, p);
+  }
+}
+
+template <class F, int NIN, int TYPES, int WHICH>
+struct Entry {
+  static constexpr bool real = (TYPES & TYPES_F) != 0;
+  static constexpr bool integer = (TYPES & TYPES_I) != 0 && WHICH == FORWARD;
+  static constexpr RowFn get(int compute) {
+    if constexpr (real) {
+      if (compute == F32) return row_run<float, F, NIN>;
+      if (compute == F64) return row_run<double, F, NIN>;
+    }
+    if constexpr (integer) {
+      if (compute == I64) return row_run_int<F, NIN>;
+    }
+    return nullptr;
+  }
+};
+
+// row_table[op][compute]; compute is F32, F64 or I64.
+static const RowFn row_table[NUM_ROWS * NUM_EXPRESSIONS][3] = {
+#define ENTRY(name, W)                                                                        \
+  {Entry<functors::name##_##W, expression_inputs(ROW_##name, W), rows::info[ROW_##name].types, W>::get(F32), \
+   Entry<functors::name##_##W, expression_inputs(ROW_##name, W), rows::info[ROW_##name].types, W>::get(F64), \
+   Entry<functors::name##_##W, expression_inputs(ROW_##name, W), rows::info[ROW_##name].types, W>::get(I64)},
+#define NO_ENTRY {nullptr, nullptr, nullptr},
+#define UNARY(name, ...) ENTRY(name, 0) ENTRY(name, 1) NO_ENTRY NO_ENTRY
+#define BINARY(name, ...) ENTRY(name, 0) ENTRY(name, 1) ENTRY(name, 2) NO_ENTRY
+#define TERNARY(name, ...) ENTRY(name, 0) ENTRY(name, 1) ENTRY(name, 2) ENTRY(name, 3)
+#include "../_ops/elementwise.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef ENTRY
+#undef NO_ENTRY
+};
+
+constexpr int64_t TILE = 512;
+
+// True if any element of the divisor (the second input) is zero.
+static bool has_zero_divisor(const Record& r) {
+  const Arg& b = r.arg[r.nout + 1];
+  const ConvertFn load = convert_fn(I64, b.dtype);
+  const int last = r.ndim - 1;
+  const int64_t n = r.ndim ? r.size[last] : 1, s = r.ndim ? b.stride[last] : 1;
+  const int64_t sz = item_size(b.dtype);
+  Int tile[TILE];
+  Outer it(r);
+  do {
+    const char* p = b.data + it.offset[r.nout + 1] * sz;
+    for (int64_t i = 0; i < n; i += TILE) {
+      const int64_t m = n - i < TILE ? n - i : TILE;
+      load(reinterpret_cast<char*>(tile), 1, p + i * s * sz, s, m);
+      for (int64_t k = 0; k < m; ++k)
+        if (tile[k] == 0) return true;
+    }
+  } while (it.next());
+  return false;
+}
+
+static int row_general(const Record& r, RowFn fn) {
+  alignas(64) char tile[MAX_ARGS][TILE * 8];
+  const int last = r.ndim - 1;
+  const int64_t n = r.ndim ? r.size[last] : 1;
+  const int nargs = r.nout + r.nin;
+  const int compute = r.compute;
+  enum Mode { DIRECT, BROADCAST, LOAD };
+  Mode mode[MAX_ARGS];
+  ConvertFn conv[MAX_ARGS];
+  const char* filled[MAX_ARGS];
+  int64_t stride[MAX_ARGS], isz[MAX_ARGS];
+  for (int k = 0; k < nargs; ++k) {
+    const Arg& a = r.arg[k];
+    stride[k] = r.ndim ? a.stride[last] : 1;
+    isz[k] = item_size(a.dtype);
+    filled[k] = nullptr;
+    const bool dense = a.dtype == compute && (stride[k] == 1 || n == 1);
+    mode[k] = dense ? DIRECT : k > 0 && stride[k] == 0 ? BROADCAST : LOAD;
+    conv[k] = k == 0 ? convert_fn(a.dtype, compute) : convert_fn(compute, a.dtype);
+  }
+  Outer it(r);
+  do {
+    for (int64_t i = 0; i < n; i += TILE) {
+      const int64_t m = n - i < TILE ? n - i : TILE;
+      const void* in[MAX_ARGS];
+      for (int k = 1; k < nargs; ++k) {
+        const char* p = r.arg[k].data + (it.offset[k] + i * stride[k]) * isz[k];
+        if (mode[k] == DIRECT) {
+          in[k - 1] = p;
+          continue;
+        }
+        in[k - 1] = tile[k];
+        if (mode[k] == BROADCAST) {
+          if (filled[k] == p) continue;
+          filled[k] = p;
+          conv[k](tile[k], 1, p, 0, n < TILE ? n : TILE);
+        } else {
+          conv[k](tile[k], 1, p, stride[k], m);
+        }
+      }
+      char* o = r.arg[0].data + (it.offset[0] + i * stride[0]) * isz[0];
+      if (mode[0] == DIRECT) {
+        fn(o, in, m, r);
+      } else {
+        fn(tile[0], in, m, r);
+        conv[0](o, stride[0], tile[0], 1, m);
+      }
+    }
+  } while (it.next());
+  return OK;
+}
+
+static int k_elementwise(const Record& r) {
+  const RowFn fn = row_table[r.op][r.compute];
+  if (!fn) return UNSUPPORTED;
+  if (r.compute == I64) {
+    const int row = r.op / NUM_EXPRESSIONS;
+    const bool divides = row == ROW_div_floor || row == ROW_div_trunc || row == ROW_remainder || row == ROW_fmod;
+    if (divides && !is_empty(r) && has_zero_divisor(r)) return DIVISION_BY_ZERO;
+  }
+  if (r.ndim == 1) {
+    const int nargs = r.nout + r.nin;
+    bool dense = true;
+    const void* in[MAX_ARGS];
+    for (int k = 0; k < nargs; ++k) {
+      dense &= r.arg[k].stride[0] == 1 && r.arg[k].dtype == r.compute;
+      in[k] = r.arg[k].data;
+    }
+    if (dense) {
+      fn(r.arg[0].data, in + 1, r.size[0], r);
+      return OK;
+    }
+  }
+  if (is_empty(r)) return OK;
+  return row_general(r, fn);
+}
+
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron
