@@ -2,6 +2,7 @@
 #include "convert-inl.h"
 #include "elementwise-inl.h"
 #include "kernels.h"
+#include "random.h"
 
 namespace tensotron {
 namespace TENSOTRON_ISA {

@@ -9,8 +9,6 @@
 namespace tensotron {
 namespace TENSOTRON_ISA {
 
-#define TENSOTRON_INLINE static inline __attribute__((always_inline))
-
 template <class V>
 TENSOTRON_INLINE V square(V x) { return x * x; }
 
@@ -55,14 +53,6 @@ TENSOTRON_INLINE V floor_div(V a, V b) {
 // ---- int64 ---------------------------------------------------------------------------------
 typedef int64_t Int;
 TENSOTRON_INLINE Int wrap(uint64_t v) { return static_cast<Int>(v); }
-TENSOTRON_INLINE Int select(bool m, Int a, Int b) { return m ? a : b; }
-TENSOTRON_INLINE bool lt(Int a, Int b) { return a < b; }
-TENSOTRON_INLINE bool le(Int a, Int b) { return a <= b; }
-TENSOTRON_INLINE bool gt(Int a, Int b) { return a > b; }
-TENSOTRON_INLINE bool ge(Int a, Int b) { return a >= b; }
-TENSOTRON_INLINE bool eq(Int a, Int b) { return a == b; }
-TENSOTRON_INLINE bool ne(Int a, Int b) { return a != b; }
-TENSOTRON_INLINE Int abs(Int a) { return a < 0 ? wrap(0 - uint64_t(a)) : a; }
 TENSOTRON_INLINE Int sign(Int a) { return (a > 0) - (a < 0); }
 TENSOTRON_INLINE Int floor(Int a) { return a; }
 TENSOTRON_INLINE Int ceil(Int a) { return a; }

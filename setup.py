@@ -1,0 +1,108 @@
+"""Builds the extensions: one Cython module per .pyx, and the C++ kernels once per instruction set.
+
+Switches, by environment: TENSOTRON_DEBUG=1 (assertions, -Og), TENSOTRON_SANITIZE=1 (AddressSanitizer and
+UBSan), TENSOTRON_COVERAGE=1 (gcov), TENSOTRON_JOBS=N (compiler processes, default 2).
+"""
+
+import os
+import platform
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
+CPU = Path("tensotron/_cpu")
+DEBUG, SANITIZE, COVERAGE = (
+    os.environ.get(f"TENSOTRON_{name}", "0") not in ("", "0") for name in ("DEBUG", "SANITIZE", "COVERAGE")
+)
+JOBS = int(os.environ.get("TENSOTRON_JOBS", "2"))
+
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+ARM = platform.machine().lower() in ("aarch64", "arm64")
+AVX2 = ["-mavx2", "-mfma", "-mbmi2", "-mf16c"]
+AVX512 = [*AVX2, "-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mprefer-vector-width=512"]
+ISAS = {"baseline": []}
+if X86:
+    ISAS.update(avx2=AVX2, avx512=AVX512)
+elif ARM:
+    ISAS.update(neon=[])
+
+COMMON = ["-std=c++17", "-fvisibility=hidden", "-g0", "-fno-math-errno"]
+if SANITIZE:
+    COMMON += ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-omit-frame-pointer", "-g1"]
+if COVERAGE:
+    COMMON += ["--coverage"]
+LINK = [f for f in COMMON if f.startswith("-fsanitize") or f == "--coverage"]
+OPTIMISE = ["-Og", "-g"] if DEBUG else ["-O1"] if SANITIZE else []
+KERNEL_FLAGS = [*COMMON, *(OPTIMISE or ["-O3"]), "-ffp-contract=off", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti"]
+MODULE_FLAGS = [*COMMON, *(OPTIMISE or ["-O2"]), "-ffp-contract=off", "-Wno-unused-function"]
+MACROS = [(f"TENSOTRON_HAVE_{isa.upper()}", "1") for isa in ISAS if isa != "baseline"]
+if SANITIZE:
+    MACROS.append(("TENSOTRON_SANITIZE", "1"))
+
+
+def modules() -> list[Extension]:
+    """One extension per .pyx; the backend's also holds the C++ sources."""
+    found = []
+    for pyx in sorted(Path("tensotron").rglob("*.pyx")):
+        sources = [str(pyx)]
+        if pyx == CPU / "backend.pyx":
+            generated = {"backend.cpp", "kernels.cpp"}
+            sources += sorted(str(p) for p in CPU.glob("*.cpp") if p.name not in generated)
+        found.append(
+            Extension(
+                ".".join(pyx.with_suffix("").parts), sources, language="c++", include_dirs=["."],
+                define_macros=MACROS, extra_compile_args=MODULE_FLAGS, extra_link_args=LINK,
+                depends=[str(p) for p in CPU.glob("*.h")],
+            )
+        )
+    return found
+
+
+class BuildExt(build_ext):
+    """Compiles kernels.cpp per ISA, then the extensions, JOBS at a time."""
+
+    def initialize_options(self):
+        super().initialize_options()
+        self.parallel = JOBS
+
+    def build_extensions(self):
+        backend = next(e for e in self.extensions if e.name.endswith("_cpu.backend"))
+        with ThreadPoolExecutor(JOBS) as pool:
+            backend.extra_objects = list(pool.map(self.kernel_object, ISAS))
+        if self.changed:  # relink
+            backend.depends = [*backend.depends, *backend.extra_objects]
+        super().build_extensions()
+
+    changed = False
+
+    def kernel_object(self, isa: str) -> str:
+        source = CPU / "kernels.cpp"
+        target = Path(self.build_temp) / "kernels" / isa
+        target.mkdir(parents=True, exist_ok=True)
+        obj = target / "tensotron" / "_cpu" / "kernels.o"
+        headers = [p for d in (CPU, Path("tensotron/_ops")) for p in d.iterdir() if p.suffix in (".h", ".def", ".inc", ".cpp")]
+        if not self.force and obj.exists() and obj.stat().st_mtime > max(p.stat().st_mtime for p in headers):
+            return str(obj)
+        self.changed = True
+        (compiled,) = self.compiler.compile(
+            [str(source)], output_dir=str(target),
+            macros=[*MACROS, ("TENSOTRON_ISA", isa)], extra_postargs=[*KERNEL_FLAGS, *ISAS[isa]],
+        )
+        return compiled
+
+
+os.chdir(ROOT)
+setup(
+    ext_modules=cythonize(
+        modules(), build_dir="build/cython", nthreads=0, show_all_warnings=False,
+        compiler_directives={
+            "language_level": 3, "boundscheck": False, "wraparound": False, "cdivision": True,
+            "initializedcheck": False, "embedsignature": False, "freethreading_compatible": False,
+        },
+    ),
+    cmdclass={"build_ext": BuildExt},
+)

@@ -1,0 +1,66 @@
+# Interface of the CPU backend for the other Cython modules.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+
+cdef extern from "tensotron/_cpu/record.h" namespace "tensotron" nogil:
+    cdef enum:
+        F32, F64, I64, I32, U8, BOOL, NUM_DTYPES
+        MAX_DIMS, MAX_ARGS, MAX_INTS, MAX_REALS
+        OK, INDEX_OUT_OF_RANGE, TARGET_OUT_OF_RANGE, DIVISION_BY_ZERO, OUT_OF_MEMORY
+        PROBABILITY_OUT_OF_RANGE, NEGATIVE_POWER, UNSUPPORTED
+        NUM_KERNELS
+    # kernel ids are used by name, K_xxx, in the module that launches them
+    int64_t item_size(int dtype)
+
+    cdef struct Arg:
+        char* data
+        void* buffer
+        int64_t stride[8]
+        uint8_t dtype
+        uint8_t is_const
+
+    cdef struct Record:
+        uint16_t kernel
+        uint16_t op
+        uint8_t nout, nin, ndim
+        uint8_t compute
+        uint8_t device
+        uint8_t flags
+        uint32_t nlist
+        int64_t size[8]
+        Arg arg[8]
+        Arg* list
+        void* state
+        int64_t ints[28]
+        double reals[8]
+        int64_t error[4]
+
+cdef extern from "tensotron/_cpu/backend.h" namespace "tensotron" nogil:
+    cdef cppclass Backend:
+        int (*launch)(const Record&)
+        void* (*alloc)(size_t nbytes, size_t* capacity)
+        void (*release)(void* p, size_t capacity)
+        void (*copy)(void* dst, const void* src, size_t nbytes)
+        void (*expose)(void* p)
+
+cdef extern from "tensotron/_cpu/iterate.h" namespace "tensotron" nogil:
+    cdef cppclass Iteration:
+        int ndim, nargs
+        int64_t size[64]
+        int64_t stride[8][64]
+        void begin(int nd, const int64_t* sizes)
+        void operand(int nd, const int64_t* sizes, const int64_t* strides)
+        void constant()
+        void simplify(bint reorder)
+
+# Runs one launch record; raises what its status says.
+cdef int launch(Record* r) except -1
+# The same without raising: the status.
+cdef int launch_status(Record* r) noexcept
+# Runs the record over an iteration of any number of dimensions.
+cdef int launch_over(Record* r, const Iteration& it) except -1
+cdef int raise_status(int status, const Record* r) except -1
+cdef void* alloc(size_t nbytes, size_t* capacity) except NULL
+cdef void release(void* p, size_t capacity) noexcept
+cdef void copy_bytes(void* dst, const void* src, size_t n) noexcept
+cdef void expose(void* p) noexcept
+cdef int kernel_id(str name) except -1
