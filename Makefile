@@ -20,7 +20,7 @@ ifeq ($(origin CXX),default)
 export CXX := ccache g++
 endif
 endif
-export MAX_JOBS := $(JOBS)
+export TENSOTRON_JOBS := $(JOBS)
 
 sources := $(shell git ls-files -co --exclude-standard -- setup.py tensotron 2>/dev/null)
 
@@ -68,10 +68,10 @@ extra = $(shell $(PYTHON) tools/extra.py $(1))
 install: $(VENV)/.installed
 
 dev: $(VENV)/.editable
-	$(py) setup.py -q build_ext --inplace -j$(JOBS)
+	$(py) setup.py -q build_ext --inplace
 $(VENV)/.editable: $(VENV)/.made pyproject.toml setup.py
 	@rm -f $(VENV)/.installed
-	$(py) setup.py -q build_ext --inplace -j$(JOBS)
+	$(py) setup.py -q build_ext --inplace
 	$(pip) install -q --no-build-isolation -e .
 	@touch $@
 

@@ -22,9 +22,9 @@ if [ ! -e "$venv/.made" ]; then
 fi
 
 mkdir -p build/sanitize out
-printf '[build]\nbuild_base = build/sanitize\n[build_ext]\nparallel = %s\n' "$jobs" >build/sanitize/build.cfg
+printf '[build]\nbuild_base = build/sanitize\n' >build/sanitize/build.cfg
 echo "building with sanitizers"
-DIST_EXTRA_CONFIG=$root/build/sanitize/build.cfg TENSOTRON_SANITIZE=1 \
+DIST_EXTRA_CONFIG=$root/build/sanitize/build.cfg TENSOTRON_SANITIZE=1 TENSOTRON_JOBS=$jobs \
   "$py" -m pip install -q --no-build-isolation --force-reinstall --no-deps .
 
 # Python and PyTorch keep memory on purpose, hence no leak check: tests/test_engine.py watches the
