@@ -1,0 +1,246 @@
+// 2-d pooling over contiguous planes [planes][H][W] (1-d: H = KH = 1).
+//
+// Record of the four families, all arguments contiguous and of dtype `compute` except the indices:
+//   ints[0..12] = planes, H, W, OH, OW, KH, KW, SH, SW, PH, PW, DH, DW   (average pooling has no dilation)
+//   max_pool2d           arg[0] = y, arg[1] = indices (I64: h * W + w), arg[2] = x  (F32, F64, I64, I32, U8)
+//   max_pool2d_backward  arg[0] = gx, arg[1] = gy, arg[2] = indices                 (F32, F64)
+//   max_pool2d_gather    arg[0] = y, arg[1] = x, arg[2] = indices: y = x at the indices; the gradient
+//                        of max_pool2d_backward                                     (F32, F64)
+//   avg_pool2d           arg[0] = y, arg[1] = x                                     (F32, F64, I64)
+//   avg_pool2d_backward  arg[0] = gx, arg[1] = gy                                   (F32, F64)
+//     ints[13] = count_include_pad, ints[14] = divisor_override (0: none)
+// The first of equal maxima wins; any NaN wins over every number, the last one found over the others.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "record.h"
+#include "vec.h"
+
+namespace tensotron {
+namespace TENSOTRON_ISA {
+
+struct PoolShape {
+  int64_t planes, H, W, OH, OW, KH, KW, SH, SW, PH, PW, DH, DW;
+};
+
+static inline PoolShape pool_shape(const Record& r) {
+  PoolShape s;
+  static_assert(sizeof(s) == 13 * sizeof(int64_t), "the fields are the first ints of the record");
+  memcpy(&s, r.ints, sizeof(s));
+  return s;
+}
+
+// ---------------------------------------------------------------- max
+template <class T>
+static inline T pool_lowest();
+template <> inline float pool_lowest<float>() { return -__builtin_inff(); }
+template <> inline double pool_lowest<double>() { return -__builtin_inf(); }
+template <> inline int64_t pool_lowest<int64_t>() { return INT64_MIN; }
+template <> inline int32_t pool_lowest<int32_t>() { return INT32_MIN; }
+template <> inline uint8_t pool_lowest<uint8_t>() { return 0; }
+
+template <class T>
+static inline void max_pool_one(const PoolShape& s, const T* x, int64_t oh, int64_t ow, T* y, int64_t* index) {
+  int64_t h0 = oh * s.SH - s.PH, w0 = ow * s.SW - s.PW;
+  const int64_t h1 = h0 + (s.KH - 1) * s.DH + 1 < s.H ? h0 + (s.KH - 1) * s.DH + 1 : s.H;
+  const int64_t w1 = w0 + (s.KW - 1) * s.DW + 1 < s.W ? w0 + (s.KW - 1) * s.DW + 1 : s.W;
+  while (h0 < 0) h0 += s.DH;
+  while (w0 < 0) w0 += s.DW;
+  T best = pool_lowest<T>();
+  int64_t at = h0 * s.W + w0;
+  for (int64_t h = h0; h < h1; h += s.DH)
+    for (int64_t w = w0; w < w1; w += s.DW) {
+      T v = x[h * s.W + w];
+      if (v > best || v != v) {
+        best = v;
+        at = h * s.W + w;
+      }
+    }
+  *y = best;
+  *index = at;
+}
+
+template <class T>
+static inline void max_pool_plane(const PoolShape& s, const T* x, T* y, int64_t* index) {
+  for (int64_t oh = 0; oh < s.OH; oh++)
+    for (int64_t ow = 0; ow < s.OW; ow++, y++, index++) max_pool_one(s, x, oh, ow, y, index);
+}
+
+// The 2 x 2 window, stride 2, that every small network uses: lanes are neighbouring outputs.
+template <class T>
+static inline void max_pool_plane_2x2(const PoolShape& s, const T* x, T* y, int64_t* index) {
+  constexpr int L = Vec<T>::size;
+  typedef typename Vec<T>::Int Int;
+  typedef typename Lane<T>::Scalar At;
+  Int even;
+  for (int i = 0; i < L; i++) even[i] = 2 * i;
+  for (int64_t oh = 0; oh < s.OH; oh++, y += s.OW, index += s.OW) {
+    const T* top = x + 2 * oh * s.W;
+    const int64_t full = 2 * oh + 1 < s.H ? s.W / 2 : 0;  // outputs whose window is whole
+    int64_t ow = 0;
+    for (; ow < full; ow += L) {
+      const int n = full - ow < L ? int(full - ow) : L, n0 = 2 * n < L ? 2 * n : L, n1 = 2 * n - n0;
+      const T *p = top + 2 * ow, *q = p + s.W;
+      const auto a = Vec<T>::load(p, n0).v, b = Vec<T>::load(p + L, n1).v;
+      const auto c = Vec<T>::load(q, n0).v, d = Vec<T>::load(q + L, n1).v;
+      const Vec<T> v[4] = {Vec<T>(__builtin_shuffle(a, b, even)), Vec<T>(__builtin_shuffle(a, b, even + 1)),
+                           Vec<T>(__builtin_shuffle(c, d, even)), Vec<T>(__builtin_shuffle(c, d, even + 1))};
+      Vec<T> best(pool_lowest<T>());
+      Int at = {};
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; k++) {
+        const Int take = (v[k].v > best.v) | (v[k].v != v[k].v);
+        best = Vec<T>(take ? v[k].v : best.v);
+        at = take ? (Int){} + At(k / 2 * s.W + k % 2) : at;
+      }
+      best.store(y + ow, n);
+      At offset[L];
+      at += even;
+      memcpy(offset, &at, sizeof(at));
+      const int64_t base = 2 * oh * s.W + 2 * ow;
+      for (int i = 0; i < n; i++) index[ow + i] = base + offset[i];
+    }
+    for (ow = full; ow < s.OW; ow++) max_pool_one(s, x, oh, ow, y + ow, index + ow);
+  }
+}
+
+template <class T, bool Vectors>
+static inline void max_pool(const Record& r) {
+  const PoolShape s = pool_shape(r);
+  T* y = (T*)r.arg[0].data;
+  int64_t* index = (int64_t*)r.arg[1].data;
+  const T* x = (const T*)r.arg[2].data;
+  const bool two = s.KH == 2 && s.KW == 2 && s.SH == 2 && s.SW == 2 && s.PH == 0 && s.PW == 0 && s.DH == 1 &&
+                   s.DW == 1 && s.W < (int64_t(1) << 24);
+  for (int64_t p = 0; p < s.planes; p++, x += s.H * s.W, y += s.OH * s.OW, index += s.OH * s.OW) {
+    if constexpr (Vectors) {
+      if (two) {
+        max_pool_plane_2x2(s, x, y, index);
+        continue;
+      }
+    }
+    max_pool_plane(s, x, y, index);
+  }
+}
+
+static int k_max_pool2d(const Record& r) {
+  switch (r.compute) {
+    case F32: max_pool<float, true>(r); return OK;
+    case F64: max_pool<double, true>(r); return OK;
+    case I64: max_pool<int64_t, false>(r); return OK;
+    case I32: max_pool<int32_t, false>(r); return OK;
+    case U8: max_pool<uint8_t, false>(r); return OK;
+  }
+  return UNSUPPORTED;
+}
+
+template <class T>
+static inline void max_pool_backward(const Record& r) {
+  const PoolShape s = pool_shape(r);
+  T* gx = (T*)r.arg[0].data;
+  const T* gy = (const T*)r.arg[1].data;
+  const int64_t* index = (const int64_t*)r.arg[2].data;
+  const int64_t in = s.H * s.W, out = s.OH * s.OW;
+  for (int64_t p = 0; p < s.planes; p++, gx += in, gy += out, index += out) {
+    memset(gx, 0, in * sizeof(T));
+    for (int64_t i = 0; i < out; i++) gx[index[i]] += gy[i];
+  }
+}
+
+static int k_max_pool2d_backward(const Record& r) {
+  if (r.compute == F32) max_pool_backward<float>(r);
+  else if (r.compute == F64) max_pool_backward<double>(r);
+  else return UNSUPPORTED;
+  return OK;
+}
+
+template <class T>
+static inline void max_pool_gather(const Record& r) {
+  const PoolShape s = pool_shape(r);
+  T* y = (T*)r.arg[0].data;
+  const T* x = (const T*)r.arg[1].data;
+  const int64_t* index = (const int64_t*)r.arg[2].data;
+  const int64_t in = s.H * s.W, out = s.OH * s.OW;
+  for (int64_t p = 0; p < s.planes; p++, x += in, y += out, index += out)
+    for (int64_t i = 0; i < out; i++) y[i] = x[index[i]];
+}
+
+static int k_max_pool2d_gather(const Record& r) {
+  if (r.compute == F32) max_pool_gather<float>(r);
+  else if (r.compute == F64) max_pool_gather<double>(r);
+  else return UNSUPPORTED;
+  return OK;
+}
+
+// ---------------------------------------------------------------- average
+struct PoolWindow {
+  int64_t h0, h1, w0, w1, divisor;
+};
+
+static inline PoolWindow pool_window(const PoolShape& s, int64_t oh, int64_t ow, bool include_pad, int64_t override_) {
+  PoolWindow v;
+  v.h0 = oh * s.SH - s.PH;
+  v.w0 = ow * s.SW - s.PW;
+  v.h1 = v.h0 + s.KH < s.H + s.PH ? v.h0 + s.KH : s.H + s.PH;
+  v.w1 = v.w0 + s.KW < s.W + s.PW ? v.w0 + s.KW : s.W + s.PW;
+  const int64_t padded = (v.h1 - v.h0) * (v.w1 - v.w0);
+  if (v.h0 < 0) v.h0 = 0;
+  if (v.w0 < 0) v.w0 = 0;
+  if (v.h1 > s.H) v.h1 = s.H;
+  if (v.w1 > s.W) v.w1 = s.W;
+  v.divisor = override_ ? override_ : include_pad ? padded : (v.h1 - v.h0) * (v.w1 - v.w0);
+  return v;
+}
+
+template <class T>
+static inline void avg_pool(const Record& r) {
+  const PoolShape s = pool_shape(r);
+  T* y = (T*)r.arg[0].data;
+  const T* x = (const T*)r.arg[1].data;
+  for (int64_t p = 0; p < s.planes; p++, x += s.H * s.W)
+    for (int64_t oh = 0; oh < s.OH; oh++)
+      for (int64_t ow = 0; ow < s.OW; ow++, y++) {
+        const PoolWindow v = pool_window(s, oh, ow, r.ints[13], r.ints[14]);
+        T sum = 0;
+        for (int64_t h = v.h0; h < v.h1; h++)
+          for (int64_t w = v.w0; w < v.w1; w++) sum += x[h * s.W + w];
+        *y = v.h0 < v.h1 && v.w0 < v.w1 ? T(sum / T(v.divisor)) : T(0);
+      }
+}
+
+static int k_avg_pool2d(const Record& r) {
+  switch (r.compute) {
+    case F32: avg_pool<float>(r); return OK;
+    case F64: avg_pool<double>(r); return OK;
+    case I64: avg_pool<int64_t>(r); return OK;
+  }
+  return UNSUPPORTED;
+}
+
+template <class T>
+static inline void avg_pool_backward(const Record& r) {
+  const PoolShape s = pool_shape(r);
+  T* gx = (T*)r.arg[0].data;
+  const T* gy = (const T*)r.arg[1].data;
+  for (int64_t p = 0; p < s.planes; p++, gx += s.H * s.W) {
+    memset(gx, 0, s.H * s.W * sizeof(T));
+    for (int64_t oh = 0; oh < s.OH; oh++)
+      for (int64_t ow = 0; ow < s.OW; ow++, gy++) {
+        const PoolWindow v = pool_window(s, oh, ow, r.ints[13], r.ints[14]);
+        const T g = *gy / T(v.divisor);
+        for (int64_t h = v.h0; h < v.h1; h++)
+          for (int64_t w = v.w0; w < v.w1; w++) gx[h * s.W + w] += g;
+      }
+  }
+}
+
+static int k_avg_pool2d_backward(const Record& r) {
+  if (r.compute == F32) avg_pool_backward<float>(r);
+  else if (r.compute == F64) avg_pool_backward<double>(r);
+  else return UNSUPPORTED;
+  return OK;
+}
+
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron
