@@ -10,13 +10,12 @@ import tensotron
 
 def outcome(fn, lib):
     """Plain data that describes the result, or the exception, of ``fn(lib)``."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         try:
-            result = describe(fn(lib))
+            return describe(fn(lib))
         except Exception as exc:
-            result = ("raised", *error(exc, lib))
-    return result, [w.category.__name__ for w in caught]
+            return ("raised", *error(exc, lib))
 
 
 def error(exc, lib):
@@ -51,9 +50,7 @@ def bits(array):
 
 
 def same(fn):
-    """Asserts that ``fn`` gives in tensotron what it gives in PyTorch, bit for bit, warnings and
-    messages of exceptions included."""
-    want, want_warnings = outcome(fn, torch)
-    got, got_warnings = outcome(fn, tensotron)
-    assert got == want
-    assert got_warnings == want_warnings
+    """Asserts that ``fn`` gives in tensotron what it gives in PyTorch, bit for bit, messages of
+    exceptions included (their first line). Warnings are not compared: many of PyTorch's come once
+    for each process."""
+    assert outcome(fn, tensotron) == outcome(fn, torch)
