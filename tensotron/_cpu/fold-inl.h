@@ -1,0 +1,319 @@
+// Building blocks of every kernel that reduces: fold operations (expanded from reduce.def), int64
+// lanes, casting tiles, pairwise cascades, folds of contiguous runs.
+#pragma once
+#include "math.h"
+#include "record.h"
+#include "vec.h"
+
+namespace tensotron {
+
+// Rows of reduce.def, the `op` of a K_reduce record.
+enum ReduceId : uint16_t {
+#define FOLD(name, identity, map, join) REDUCE_##name,
+#define FLOAT_FOLD(name, identity, map, join) REDUCE_##name,
+#define TRUTH(name, identity, map, join) REDUCE_##name,
+#define FINISHED(name, fold, finish) REDUCE_##name,
+#define SCAN(name, best) REDUCE_##name,
+#define MOMENT(name) REDUCE_##name,
+#define LOGSUMEXP(name) REDUCE_##name,
+#include "../_ops/reduce.def"
+  NUM_REDUCTIONS
+};
+
+namespace TENSOTRON_ISA {
+
+// ---- int64 lanes ----------------------------------------------------------------------------
+
+struct IntLanes {
+  typedef int64_t Raw __attribute__((vector_size(TENSOTRON_VEC_BYTES)));
+  typedef int64_t Unaligned __attribute__((vector_size(TENSOTRON_VEC_BYTES), aligned(8), may_alias));
+  typedef uint64_t Bits __attribute__((vector_size(TENSOTRON_VEC_BYTES)));
+  static constexpr int size = TENSOTRON_VEC_BYTES / 8;
+  Raw v;
+  TENSOTRON_MEMBER IntLanes() {}
+  TENSOTRON_MEMBER IntLanes(Raw raw) : v(raw) {}
+  TENSOTRON_MEMBER IntLanes(int64_t x) : v(x - (Raw){}) {}
+  static TENSOTRON_MEMBER IntLanes load(const int64_t* p) { return IntLanes((Raw) * (const Unaligned*)p); }
+  TENSOTRON_MEMBER void store(int64_t* p) const { *(Unaligned*)p = v; }
+  static TENSOTRON_MEMBER IntLanes load(const int64_t* p, int n) {
+    Raw r = {};
+    for (int i = 0; i < n; i++) r[i] = p[i];
+    return IntLanes(r);
+  }
+  TENSOTRON_MEMBER void store(int64_t* p, int n) const {
+    for (int i = 0; i < n; i++) p[i] = v[i];
+  }
+  // Unsigned arithmetic underneath: overflow wraps.
+  TENSOTRON_MEMBER friend IntLanes operator+(IntLanes a, IntLanes b) { return IntLanes((Raw)((Bits)a.v + (Bits)b.v)); }
+  TENSOTRON_MEMBER friend IntLanes operator*(IntLanes a, IntLanes b) { return IntLanes((Raw)((Bits)a.v * (Bits)b.v)); }
+  TENSOTRON_MEMBER friend IntLanes operator|(IntLanes a, IntLanes b) { return IntLanes(a.v | b.v); }
+  TENSOTRON_MEMBER friend IntLanes operator&(IntLanes a, IntLanes b) { return IntLanes(a.v & b.v); }
+};
+
+// A scalar int64 whose arithmetic wraps too.
+struct Int {
+  static constexpr int size = 1;
+  int64_t v;
+  TENSOTRON_MEMBER Int(int64_t x) : v(x) {}
+  TENSOTRON_MEMBER operator int64_t() const { return v; }
+  TENSOTRON_MEMBER friend Int operator+(Int a, Int b) { return Int((int64_t)((uint64_t)a.v + (uint64_t)b.v)); }
+  TENSOTRON_MEMBER friend Int operator*(Int a, Int b) { return Int((int64_t)((uint64_t)a.v * (uint64_t)b.v)); }
+  TENSOTRON_MEMBER friend Int operator|(Int a, Int b) { return Int(a.v | b.v); }
+  TENSOTRON_MEMBER friend Int operator&(Int a, Int b) { return Int(a.v & b.v); }
+};
+
+// Lanes<T>: the vector of T. Single<T>: the scalar a fold expression is expanded for.
+template <class T> struct LanesOf { typedef Vec<T> Vector; typedef T Scalar; typedef typename Vec<T>::Int Index; };
+template <> struct LanesOf<int64_t> { typedef IntLanes Vector; typedef Int Scalar; typedef IntLanes::Raw Index; };
+template <class T> using Lanes = typename LanesOf<T>::Vector;
+template <class T> using Single = typename LanesOf<T>::Scalar;
+
+// ---- extrema that let NaN through -----------------------------------------------------------
+
+// max and min return b when either is NaN; what joins puts the accumulator there, off the test's path.
+template <class T> TENSOTRON_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) { return select(isnan(a), a, max(a, b)); }
+template <class T> TENSOTRON_INLINE Vec<T> smaller(Vec<T> a, Vec<T> b) { return select(isnan(a), a, min(a, b)); }
+TENSOTRON_INLINE float larger(float a, float b) { return a > b || a != a ? a : b; }
+TENSOTRON_INLINE float smaller(float a, float b) { return a < b || a != a ? a : b; }
+TENSOTRON_INLINE double larger(double a, double b) { return a > b || a != a ? a : b; }
+TENSOTRON_INLINE double smaller(double a, double b) { return a < b || a != a ? a : b; }
+TENSOTRON_INLINE Int larger(Int a, Int b) { return a.v > b.v ? a : b; }
+TENSOTRON_INLINE Int smaller(Int a, Int b) { return a.v < b.v ? a : b; }
+TENSOTRON_INLINE IntLanes larger(IntLanes a, IntLanes b) { return IntLanes(a.v > b.v ? a.v : b.v); }
+TENSOTRON_INLINE IntLanes smaller(IntLanes a, IntLanes b) { return IntLanes(a.v < b.v ? a.v : b.v); }
+
+template <class V> struct Limits { static TENSOTRON_MEMBER V high() { return V(__builtin_inff()); }
+                                   static TENSOTRON_MEMBER V low() { return V(-__builtin_inff()); } };
+template <> struct Limits<Int> { static TENSOTRON_MEMBER Int high() { return Int(INT64_MAX); }
+                                 static TENSOTRON_MEMBER Int low() { return Int(INT64_MIN); } };
+template <> struct Limits<IntLanes> { static TENSOTRON_MEMBER IntLanes high() { return IntLanes(INT64_MAX); }
+                                      static TENSOTRON_MEMBER IntLanes low() { return IntLanes(INT64_MIN); } };
+template <class V> TENSOTRON_INLINE V highest() { return Limits<V>::high(); }
+template <class V> TENSOTRON_INLINE V lowest() { return Limits<V>::low(); }
+
+// ---- fold operations ------------------------------------------------------------------------
+
+#define FOLD(name, IDENTITY, MAP, JOIN)                                                 \
+  struct Fold_##name {                                                                  \
+    typedef Fold_##name Core;                                                           \
+    template <class V> static TENSOTRON_MEMBER V identity() { return IDENTITY; }        \
+    template <class V> TENSOTRON_MEMBER V map(V x) const { return MAP; }                \
+    template <class V> static TENSOTRON_MEMBER V join(V a, V b) { return JOIN; }        \
+    template <class V> static TENSOTRON_MEMBER V finish(V a, V) { return a; }           \
+  };
+#define FLOAT_FOLD FOLD
+#define TRUTH FOLD
+#define FINISHED(name, fold, FINISH)                                                    \
+  struct Fold_##name : Fold_##fold {                                                    \
+    template <class V> static TENSOTRON_MEMBER V finish(V a, V n) { return (void)n, FINISH; } \
+  };
+#include "../_ops/reduce.def"
+
+// Folds with a parameter of their own.
+template <class V> struct Fold_sum_exp : Fold_sum {  // sum of exp(x - shift)
+  V shift;
+  TENSOTRON_MEMBER V map(V x) const { return exp(x - shift); }
+};
+template <class V> struct Fold_sum_difference : Fold_sum {  // sum of x - shift
+  V shift;
+  TENSOTRON_MEMBER V map(V x) const { return x - shift; }
+};
+template <class V> struct Fold_sum_squared_difference : Fold_sum {  // sum of (x - shift)^2
+  V shift;
+  TENSOTRON_MEMBER V map(V x) const { V d = x - shift; return d * d; }
+};
+
+// ---- elements of any dtype ------------------------------------------------------------------
+
+template <class T> struct DTypeOf;
+template <> struct DTypeOf<float> { static constexpr int value = F32; };
+template <> struct DTypeOf<double> { static constexpr int value = F64; };
+template <> struct DTypeOf<int64_t> { static constexpr int value = I64; };
+
+template <class S, class T> static inline void cast_strided(const char* p, int64_t stride, int64_t n, T* to) {
+  const S* s = (const S*)p;
+  if (stride == 1) for (int64_t i = 0; i < n; i++) to[i] = (T)s[i];
+  else for (int64_t i = 0; i < n; i++) to[i] = (T)s[i * stride];
+}
+template <class S> static inline void truth_strided(const char* p, int64_t stride, int64_t n, int64_t* to) {
+  const S* s = (const S*)p;
+  for (int64_t i = 0; i < n; i++) to[i] = s[i * stride] != 0;
+}
+
+// Out of line, shared by all reductions of one compute type.
+template <class T>
+static __attribute__((noinline)) void cast_tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
+  switch (dtype) {
+    case F32: cast_strided<float>(p, stride, n, buf); break;
+    case F64: cast_strided<double>(p, stride, n, buf); break;
+    case I64: cast_strided<int64_t>(p, stride, n, buf); break;
+    case I32: cast_strided<int32_t>(p, stride, n, buf); break;
+    default: cast_strided<uint8_t>(p, stride, n, buf); break;
+  }
+}
+static __attribute__((noinline)) void truth_tile(const char* p, int dtype, int64_t stride, int64_t n, int64_t* buf) {
+  switch (dtype) {
+    case F32: truth_strided<float>(p, stride, n, buf); break;
+    case F64: truth_strided<double>(p, stride, n, buf); break;
+    case I64: truth_strided<int64_t>(p, stride, n, buf); break;
+    case I32: truth_strided<int32_t>(p, stride, n, buf); break;
+    default: truth_strided<uint8_t>(p, stride, n, buf); break;
+  }
+}
+
+// How a reduction reads its input: n elements from p as contiguous T, through buf unless they are that
+// already. AsTruth reads 1 for every element that is not zero (NaN included).
+struct AsIs {
+  template <class T> static TENSOTRON_MEMBER bool direct(int dtype, int64_t stride) {
+    return dtype == DTypeOf<T>::value && stride == 1;
+  }
+  template <class T>
+  static TENSOTRON_MEMBER const T* tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
+    if (direct<T>(dtype, stride)) return (const T*)p;
+    cast_tile(p, dtype, stride, n, buf);
+    return buf;
+  }
+};
+struct AsTruth {
+  template <class T> static TENSOTRON_MEMBER bool direct(int, int64_t) { return false; }
+  template <class T>
+  static TENSOTRON_MEMBER const T* tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
+    truth_tile(p, dtype, stride, n, buf);
+    return buf;
+  }
+};
+
+template <class D, class T> static inline void store_as(char* p, int64_t stride, const T* from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) ((D*)p)[i * stride] = (D)from[i];
+}
+template <class T>
+static __attribute__((noinline)) void put_strided(char* p, int dtype, int64_t stride, const T* from, int64_t n) {
+  switch (dtype) {
+    case F32: store_as<float>(p, stride, from, n); break;
+    case F64: store_as<double>(p, stride, from, n); break;
+    case I64: store_as<int64_t>(p, stride, from, n); break;
+    case I32: store_as<int32_t>(p, stride, from, n); break;
+    case U8: store_as<uint8_t>(p, stride, from, n); break;
+    default: for (int64_t i = 0; i < n; i++) ((uint8_t*)p)[i * stride] = from[i] != 0;
+  }
+}
+// n values to the elements at `offset`, `offset + stride`, ... of an output of any dtype.
+template <class T> TENSOTRON_INLINE void put(const Arg& a, int64_t offset, int64_t stride, const T* from, int64_t n) {
+  if (a.dtype == DTypeOf<T>::value && n == 1) ((T*)a.data)[offset] = *from;
+  else put_strided(a.data + offset * item_size(a.dtype), a.dtype, stride, from, n);
+}
+
+// ---- folds of contiguous runs ---------------------------------------------------------------
+
+constexpr int64_t TILE = 1024;  // elements cast at a time; the buffer lives on the stack
+
+TENSOTRON_INLINE IntLanes keep_first(IntLanes x, IntLanes other, int n) {
+  IntLanes::Raw iota;
+  for (int i = 0; i < IntLanes::size; i++) iota[i] = i;
+  return IntLanes(iota < (int64_t)n - (IntLanes::Raw){} ? x.v : other.v);
+}
+template <class T> TENSOTRON_INLINE Vec<T> keep_first(Vec<T> x, Vec<T> other, int n) {
+  return select(first<T>(n), x, other);
+}
+
+// Up to a few thousand elements, lane by lane, in eight accumulators.
+template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span(const Op& op, const T* p, int64_t n) {
+  typedef Lanes<T> V;
+  constexpr int W = V::size, U = 8;
+  V total = Op::template identity<V>();
+  int64_t i = 0;
+  if (n >= U * W) {
+    V acc[U];
+    for (int u = 0; u < U; u++) acc[u] = op.map(V::load(p + u * W));
+    for (i = U * W; i + U * W <= n; i += U * W)
+      for (int u = 0; u < U; u++) acc[u] = Op::join(op.map(V::load(p + i + u * W)), acc[u]);
+    for (int h = U / 2; h > 0; h /= 2)
+      for (int u = 0; u < h; u++) acc[u] = Op::join(acc[u], acc[u + h]);
+    total = acc[0];
+  }
+  for (; i + W <= n; i += W) total = Op::join(op.map(V::load(p + i)), total);
+  if (i < n) {
+    int rest = (int)(n - i);
+    total = Op::join(total, keep_first(op.map(V::load(p + i, rest)), Op::template identity<V>(), rest));
+  }
+  return total;
+}
+// The run after which partial results are joined pairwise: 32 terms in each accumulator.
+template <class T> constexpr int64_t span_length() { return 256 * (int64_t)Lanes<T>::size; }
+
+// Lanes onto each other, halves first.
+template <class Op, class T> static TENSOTRON_MEMBER T across(Lanes<T> x) {
+  typedef Lanes<T> V;
+  typedef typename LanesOf<T>::Index Index;
+  for (int h = V::size / 2; h > 0; h /= 2) {
+    Index partner;
+    for (int i = 0; i < V::size; i++) partner[i] = i ^ h;
+    x = Op::join(x, V(__builtin_shuffle(x.v, partner)));
+  }
+  return x.v[0];
+}
+// Pairwise summation of a stream: a binary counter of partial results, so that the error of a sum of
+// n spans grows with log n.
+template <class Op, class V> struct Cascade {
+  V level[48];
+  int top = 0;
+  uint64_t count = 0;
+  TENSOTRON_MEMBER void push(V x) {
+    for (uint64_t c = count++; c & 1; c >>= 1) x = Op::join(level[--top], x);
+    level[top++] = x;
+  }
+  TENSOTRON_MEMBER V result() {
+    if (top == 0) return Op::template identity<V>();
+    V x = level[--top];
+    while (top > 0) x = Op::join(level[--top], x);
+    return x;
+  }
+};
+
+// Adds n elements from p to the cascade.
+template <class Op, class Load, class T>
+static inline void fold_run(Cascade<Op, Lanes<T>>& to, const Op& op, const char* p, int dtype, int64_t stride, int64_t n) {
+  if (Load::template direct<T>(dtype, stride)) {
+    const int64_t step = span_length<T>();
+    for (int64_t i = 0; i < n; i += step) to.push(fold_span(op, (const T*)p + i, n - i < step ? n - i : step));
+    return;
+  }
+  alignas(64) T buf[TILE];
+  const int64_t width = stride * item_size(dtype);
+  for (int64_t i = 0; i < n; i += TILE) {
+    int64_t m = n - i < TILE ? n - i : TILE;
+    to.push(fold_span(op, Load::template tile<T>(p + i * width, dtype, stride, m, buf), m));
+  }
+}
+
+// A contiguous row of T, folded to one value.
+template <class Op, class T> static inline T fold_row(const Op& op, const T* p, int64_t n) {
+  if (n <= span_length<T>()) return across<Op, T>(fold_span(op, p, n));
+  Cascade<Op, Lanes<T>> c;
+  fold_run<Op, AsIs, T>(c, op, (const char*)p, DTypeOf<T>::value, 1, n);
+  return across<Op, T>(c.result());
+}
+
+// Calls f(a, b, c): the offsets of every index of an nd-dimensional space under three sets of strides,
+// in row-major order.
+template <class F>
+static inline void each_index(int nd, const int64_t* size, const int64_t* sa, const int64_t* sb, const int64_t* sc, F f) {
+  int64_t at[MAX_DIMS] = {}, a = 0, b = 0, c = 0;
+  const int last = nd - 1;
+  const int64_t n = nd > 0 ? size[last] : 1;
+  const int64_t da = nd > 0 ? sa[last] : 0, db = nd > 0 ? sb[last] : 0, dc = nd > 0 ? sc[last] : 0;
+  for (;;) {
+    for (int64_t i = 0; i < n; i++) f(a + i * da, b + i * db, c + i * dc);
+    int d = nd - 2;
+    for (; d >= 0; d--) {
+      a += sa[d], b += sb[d], c += sc[d];
+      if (++at[d] < size[d]) break;
+      at[d] = 0;
+      a -= sa[d] * size[d], b -= sb[d] * size[d], c -= sc[d] * size[d];
+    }
+    if (d < 0) return;
+  }
+}
+
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron
