@@ -52,12 +52,16 @@ constexpr int expression_inputs(int row, int expression) {
 }
 }  // namespace tensotron
 
+#ifndef TENSOTRON_ROW_FUNCTION  // CUDA has words of its own
+#define TENSOTRON_ROW_FUNCTION static inline __attribute__((always_inline))
+#endif
+
 // `in` holds the inputs of the expression: a, b, c for FORWARD; g and then what it USES, in the
 // order a, b, c, y, for a derivative.
 #define TENSOTRON_EXPRESSION(NAME, WHICH, OPERANDS, EXPR)                               \
   struct NAME##_##WHICH {                                                              \
     template <class V>                                                                 \
-    static inline __attribute__((always_inline)) V apply(const V* in, const V* p) {    \
+    TENSOTRON_ROW_FUNCTION V apply(const V* in, const V* p) {                          \
       OPERANDS const V p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3];                     \
       (void)p0, (void)p1, (void)p2, (void)p3;                                          \
       return EXPR;                                                                     \
