@@ -62,7 +62,7 @@ def _stand_ins(library):
         del ctypes.cdll.LoadLibrary, sys.modules["skcuda.cuda"]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def cublas():
     library = _library()
     with _stand_ins(library):
