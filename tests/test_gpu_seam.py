@@ -119,7 +119,8 @@ COPY()
 #define TERNARY(name, TYPES, ...) ROW(name, 4, TYPES)
 #include "../../_ops/elementwise.def"
 #define FOLD(name, ...) REDUCE(name)
-#define FLOAT_FOLD(name, ...) REDUCE(name)
+#define FLOAT_FOLD FOLD
+#define FINISHED FOLD
 #include "../../_ops/reduce.def"
 """
 

@@ -59,5 +59,5 @@ def _names(path, *macros):
 FAMILIES = _names("_cpu/kernels.def", "KERNEL")
 ROWS = _names("_ops/elementwise.def", "UNARY", "BINARY", "TERNARY")
 REDUCTIONS = _names(
-    "_ops/reduce.def", "FOLD", "FLOAT_FOLD", "TRUTH", "SCAN", "MOMENT", "LOGSUMEXP"
+    "_ops/reduce.def", "FOLD", "FLOAT_FOLD", "FINISHED", "TRUTH", "SCAN", "MOMENT", "LOGSUMEXP"
 )

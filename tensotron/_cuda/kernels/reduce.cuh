@@ -1,4 +1,4 @@
-// FOLD rows of reduce.def with V = float: a block per output element. REDUCE(row) makes one kernel.
+// FOLD and FINISHED rows of reduce.def with V = float: a block per output element. REDUCE(row) makes one kernel.
 #pragma once
 #include "operands.cuh"
 
@@ -6,14 +6,18 @@ namespace tensotron {
 namespace cuda {
 namespace folds {
 
-#define FOLD(name, IDENTITY, MAP, JOIN, FINISH)                            \
-  struct name {                                                            \
-    template <class V> TENSOTRON_DEVICE V identity() { return IDENTITY; }  \
-    template <class V> TENSOTRON_DEVICE V map(V x) { return MAP; }         \
-    template <class V> TENSOTRON_DEVICE V join(V a, V b) { return JOIN; }  \
-    template <class V> TENSOTRON_DEVICE V finish(V a, V n) { return FINISH; } \
+#define FOLD(name, IDENTITY, MAP, JOIN)                                 \
+  struct name {                                                         \
+    template <class V> TENSOTRON_DEVICE V identity() { return IDENTITY; } \
+    template <class V> TENSOTRON_DEVICE V map(V x) { return MAP; }      \
+    template <class V> TENSOTRON_DEVICE V join(V a, V b) { return JOIN; } \
+    template <class V> TENSOTRON_DEVICE V finish(V a, V) { return a; }  \
   };
 #define FLOAT_FOLD FOLD
+#define FINISHED(name, fold, FINISH)                                    \
+  struct name : fold {                                                  \
+    template <class V> TENSOTRON_DEVICE V finish(V a, V n) { return FINISH; } \
+  };
 #include "../../_ops/reduce.def"
 
 }  // namespace folds
