@@ -4,30 +4,8 @@
 // relative path.
 #pragma once
 #include "math_f32.h"
-#include "math_f64.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
-
-// erfinv: a closed-form start, then Halley steps in double on erf, or on erfc in the tails.
-static __attribute__((noinline, unused)) double erfinv_one(double y) {
-  double a = __builtin_fabs(y);
-  if (y == 0) return y;
-  if (!(a < 1)) return a == 1 ? y * __builtin_inf() : __builtin_nan("");
-  double w = __builtin_log((1 - a) * (1 + a)), c = 2 / (3.14159265358979323846 * 0.147) + w / 2;
-  double x = __builtin_sqrt(__builtin_sqrt(c * c - w / 0.147) - c);
-  for (int i = 0; i < 3; i++) {
-    double d = a < 0.5 ? __builtin_erf(x) - a : (1 - a) - __builtin_erfc(x);
-    double step = d * 0.88622692545275801365 * __builtin_exp(x * x);
-    x -= step / (1 + x * step);
-  }
-  return __builtin_copysign(x, y);
-}
-template <class T> TENSOTRON_INLINE Vec<T> erfinv(Vec<T> a) {
-  T x[Vec<T>::size];
-  a.store(x);
-  for (int i = 0; i < Vec<T>::size; i++) x[i] = (T)erfinv_one(x[i]);
-  return Vec<T>::load(x);
-}
 
 // Scalars take lane 0 of the vector function, so that an element's value does not depend on
 // whether it was reached by a vector or by the scalar loop.

@@ -1,131 +1,447 @@
 // Elementary functions on Vec<float>.
+//
+// exp, log, tanh, sigmoid, sin, cos and their kin work in float; functions that are rare or that
+// lose digits in float (pow, erfc, erfinv, tan, the inverse hyperbolic ones) work on two vectors of
+// double and round once at the end.
 #pragma once
-#include "math_lanes.h"
+#include "math_f64.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
-typedef Vec<float> VecF;
+typedef Vec<float> F32;
 
-// Horner's rule, coefficients from the highest degree down.
-TENSOTRON_INLINE VecF poly(VecF, VecF c) { return c; }
-template <class... C> TENSOTRON_INLINE VecF poly(VecF x, VecF c0, VecF c1, C... rest) {
-  return poly(x, fma(c0, x, c1), rest...);
-}
+static constexpr float INF32 = __builtin_inff();
+static constexpr float NAN32 = __builtin_nanf("");
 
 // Adding 1.5 * 2^23 rounds to an integer and leaves that integer in the low bits.
 static constexpr float ROUND32 = 0x1.8p23f;
 
 // 2^n for an integer n in [-126, 127] held in the low bits of t = n + ROUND32.
-TENSOTRON_INLINE VecF pow2_rounded(VecF t) { return as_float((as_int(t) << 23) + 0x3f800000); }
+TENSOTRON_INLINE F32 pow2_rounded(F32 t) { return as_float((as_int(t) << 23) + 0x3f800000); }
 
-// y * 2^n, rounded once, for y near 1 and integers n in [-160, 130].
-TENSOTRON_INLINE VecF scale(VecF y, VecF n) {
+// a / b for b far from overflow and underflow and |a| <= |b|. A 512-bit division takes as long as a
+// whole polynomial; the quotient by reciprocal and remainder is as good to a few parts in 2^28.
+TENSOTRON_INLINE F32 quotient(F32 a, F32 b) {
 #if defined(__AVX512F__)
-  return VecF((VecF::Raw)_mm512_maskz_scalef_ps(0xffff, (__m512)y.v, (__m512)n.v));
+  F32 r((F32::Raw)_mm512_maskz_rcp14_ps(0xffff, (__m512)b.v));
+  F32 q = a * r;
+  return fma(fma(-q, b, a), r, q);
 #else
-  // In two factors, each a normal number; only the second product can round.
-  VecF::Int k = as_int(n + VecF(ROUND32)) - 0x4b400000, half = k >> 1;
-  return y * as_float((half + 127) << 23) * as_float((k - half + 127) << 23);
+  return a / b;
 #endif
 }
 
-// exp(x) = 2^n (1 + p), |p| < 0.42: returns p; x must be within the clamped range.
-TENSOTRON_INLINE VecF exp_reduced(VecF x, VecF& t, VecF& n) {
-  t = fma(x, VecF(0x1.715476p+0f), VecF(ROUND32));
-  n = t - VecF(ROUND32);
-  VecF r = fma(n, VecF(-0x1.62e4p-1f), x);  // ln 2 in two parts, the first short enough for an exact product
-  r = fma(n, VecF(-0x1.7f7d1cp-20f), r);
-  VecF q = poly(r, 0x1.6bebdp-10f, 0x1.122796p-7f, 0x1.555674p-5f, 0x1.5554bp-3f, 0x1.fffffep-2f);
+// ---- exponential ----------------------------------------------------------------------------
+
+// exp(x) = 2^n (1 + p), |p| < 0.42: returns p and n, also as t = n + ROUND32.
+TENSOTRON_INLINE F32 exp_reduced(F32 x, F32& t, F32& n) {
+  t = fma(x, F32(0x1.715476p+0f), F32(ROUND32));
+  n = t - F32(ROUND32);
+  F32 r = fma(n, F32(-0x1.62e4p-1f), x);  // ln 2 in two parts, the first short enough for an exact product
+  r = fma(n, F32(-0x1.7f7d1cp-20f), r);
+  F32 q = poly(r, 0x1.6bebdp-10f, 0x1.122796p-7f, 0x1.555674p-5f, 0x1.5554bp-3f, 0x1.fffffep-2f);
   return fma(r * r, q, r);
 }
-
-TENSOTRON_INLINE VecF exp(VecF x) {
-  VecF t, n;
-  x = max(VecF(-104.0f), min(VecF(89.0f), x));  // NaN passes: it is the second operand
-  VecF p = exp_reduced(x, t, n);
-  return scale(p + VecF(1), n);
+// 2^x = 2^n (1 + p), likewise.
+TENSOTRON_INLINE F32 exp2_reduced(F32 x, F32& t, F32& n) {
+  t = x + F32(ROUND32);
+  n = t - F32(ROUND32);
+  F32 r = x - n;
+  F32 q = poly(r, 0x1.42e3p-13f, 0x1.5eec48p-10f, 0x1.3b2bcp-7f, 0x1.c6afb2p-5f, 0x1.ebfbdep-3f);
+  return fma(r, F32(0x1.62e43p-1f), fma(r * r, q, r * F32(-0x1.05c61p-29f)));
 }
 
-TENSOTRON_INLINE VecF exp2(VecF x) {
-  x = max(VecF(-151.0f), min(VecF(129.0f), x));
-  VecF t = x + VecF(ROUND32), n = t - VecF(ROUND32), r = x - n;
-  VecF q = poly(r, 0x1.42e3p-13f, 0x1.5eec48p-10f, 0x1.3b2bcp-7f, 0x1.c6afb2p-5f, 0x1.ebfbdep-3f);
-  VecF p = fma(r, VecF(0x1.62e430p-1f), fma(r * r, q, r * VecF(-0x1.05c610p-29f)));
-  return scale(p + VecF(1), n);
+#if defined(__AVX512F__)
+TENSOTRON_INLINE F32 scale(F32 y, F32 n) {
+  return F32((F32::Raw)_mm512_maskz_scalef_ps(0xffff, (__m512)y.v, (__m512)n.v));
+}
+#else
+// y * 2^n, rounded once, for y near 1 and integers n in [-160, 130]: in two factors, each a normal
+// number, so that only the second product can round.
+TENSOTRON_INLINE F32 scale(F32 y, F32 n) {
+  F32::Int k = as_int(n + F32(ROUND32)) - 0x4b400000, half = k >> 1;
+  return y * as_float((half + 127) << 23) * as_float((k - half + 127) << 23);
+}
+#endif
+
+TENSOTRON_INLINE F32 exp_clamped(F32 x) {
+  F32 t, n;
+  x = max(F32(-104.0f), min(F32(89.0f), x));  // NaN passes: it is the second operand
+  F32 p = exp_reduced(x, t, n);
+  return scale(p + F32(1), n);
+}
+TENSOTRON_INLINE F32 exp2_clamped(F32 x) {
+  F32 t, n;
+  x = max(F32(-151.0f), min(F32(129.0f), x));
+  F32 p = exp2_reduced(x, t, n);
+  return scale(p + F32(1), n);
 }
 
-TENSOTRON_INLINE VecF expm1(VecF x) {
-  VecF t, n;
-  VecF y = max(VecF(-18.0f), min(VecF(89.0f), x));
-  VecF p = exp_reduced(y, t, n);
-  // Halved, so that 2^128 stays in range.
-  VecF s = as_float((as_int(t) << 23) + 0x3f000000);
-  VecF r = fma(p, s, s - VecF(0.5f));
-  return select(eq(x, VecF(0)), x, r + r);
+#if defined(__AVX512F__)
+TENSOTRON_INLINE F32 exp(F32 x) { return exp_clamped(x); }
+TENSOTRON_INLINE F32 exp2(F32 x) { return exp2_clamped(x); }
+#else
+// Where no lane leaves the normal range, 2^n is added to the exponent. The other case is out of
+// line; its result for a lane within the range is the same number.
+static __attribute__((noinline, unused)) void exp_any(float* x) { exp_clamped(F32::load(x)).store(x); }
+static __attribute__((noinline, unused)) void exp2_any(float* x) { exp2_clamped(F32::load(x)).store(x); }
+TENSOTRON_INLINE F32 exp(F32 x) {
+  if (__builtin_expect(all(le(abs(x), F32(87.0f))), 1)) {
+    F32 t, n, p = exp_reduced(x, t, n);
+    return as_float(as_int(p + F32(1)) + (as_int(t) << 23));
+  }
+  alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
+  x.store(lanes);
+  exp_any(lanes);
+  return F32::load(lanes);
+}
+TENSOTRON_INLINE F32 exp2(F32 x) {
+  if (__builtin_expect(all(le(abs(x), F32(125.0f))), 1)) {
+    F32 t, n, p = exp2_reduced(x, t, n);
+    return as_float(as_int(p + F32(1)) + (as_int(t) << 23));
+  }
+  alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
+  x.store(lanes);
+  exp2_any(lanes);
+  return F32::load(lanes);
+}
+#endif
+
+TENSOTRON_INLINE F32 expm1(F32 x) {
+  F32 t, n;
+  F32 p = exp_reduced(max(F32(-18.0f), min(F32(89.0f), x)), t, n);
+  F32 s = as_float((as_int(t) << 23) + 0x3f000000);  // 2^n / 2: 2^128 would overflow
+  F32 r = fma(p, s, s - F32(0.5f));
+  return select(lt(abs(x), F32(0x1p-25f)), x, r + r);
 }
 
-TENSOTRON_INLINE VecF tanh(VecF x) {
-  VecF t, n;
-  VecF y = min(VecF(10.0f), abs(x));
-  VecF p = exp_reduced(y + y, t, n), s = pow2_rounded(t);
-  VecF e = fma(p, s, s - VecF(1));  // expm1(2|x|), accurate near 0
-  return copysign(e / (e + VecF(2)), x);
+TENSOTRON_INLINE F32 tanh(F32 x) {
+  F32 t, n;
+  F32 y = min(F32(10.0f), abs(x));
+  F32 p = exp_reduced(y + y, t, n), s = pow2_rounded(t);
+  F32 e = fma(p, s, s - F32(1));  // expm1(2|x|), accurate near 0
+  return copysign(quotient(e, e + F32(2)), x);
 }
 
-TENSOTRON_INLINE VecF sigmoid(VecF x) {
-  VecF e = exp(-abs(x));
-  return select(lt(x, VecF(0)), e, VecF(1)) / (e + VecF(1));
+TENSOTRON_INLINE F32 sigmoid(F32 x) {
+  F32 e = exp(-abs(x));
+  return quotient(select(lt(x, F32(0)), e, F32(1)), e + F32(1));
 }
 
-// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)): for positive finite x, denormals included.
-TENSOTRON_INLINE VecF log_reduced(VecF x, VecF& e) {
-  Mask<float> tiny = lt(x, VecF(0x1p-126f));
-  VecF y = select(tiny, x * VecF(0x1p23f), x);
-  VecF::Int b = as_int(y) - 0x3f3504f3;  // sqrt(1/2)
-  e = VecF(__builtin_convertvector(b >> 23, VecF::Raw)) - select(tiny, VecF(23.0f), VecF(0));
-  return as_float((b & 0x007fffff) + 0x3f3504f3) - VecF(1);
+// e^|x| / 4 - 1/4 and e^|x| / 4 have the range that sinh and cosh need beyond exp's.
+TENSOTRON_INLINE F32 sinh(F32 x) {
+  F32 t, n, a = abs(x);
+  F32 p = exp_reduced(min(F32(89.6f), a), t, n);
+  F32 s = as_float((as_int(t) << 23) + 0x3e800000);
+  F32 h = fma(p, s, s - F32(0.25f));
+  F32 y = F32(2) * (h + h / fma(h, F32(4), F32(1)));
+  return copysign(select(lt(a, F32(0x1p-13f)), a, y), x);
 }
-// log at zero, negative numbers, infinity and NaN.
-TENSOTRON_INLINE VecF log_special(VecF x, VecF y) {
-  y = select(lt(x, VecF(0)), VecF(__builtin_nanf("")), y);
-  y = select(eq(x, VecF(0)), VecF(-__builtin_inff()), y);
-  return select(lt(x, VecF(__builtin_inff())), y, x);
-}
-// log(1 + f) = f + log_tail(f)
-TENSOTRON_INLINE VecF log_tail(VecF f) {
-  VecF p = poly(f, -0x1.38b91ap-4f, 0x1.055c72p-3f, -0x1.0d8508p-3f, 0x1.22d9fp-3f, -0x1.547246p-3f,
-               0x1.99a00ap-3f, -0x1.000226p-2f, 0x1.555554p-2f);
-  VecF f2 = f * f;
-  return fma(f2 * f, p, f2 * VecF(-0.5f));
-}
-TENSOTRON_INLINE VecF log(VecF x) {
-  VecF e, f = log_reduced(x, e);
-  VecF y = fma(e, VecF(0x1.62e4p-1f), f + fma(e, VecF(0x1.7f7d1cp-20f), log_tail(f)));
-  return log_special(x, y);
+TENSOTRON_INLINE F32 cosh(F32 x) {
+  F32 t, n;
+  F32 p = exp_reduced(min(F32(89.6f), abs(x)), t, n);
+  F32 s = as_float((as_int(t) << 23) + 0x3e800000);
+  F32 e = fma(p, s, s);
+  return fma(e, F32(2), F32(0.125f) / e);
 }
 
-TENSOTRON_INLINE VecF log2(VecF x) { return lanes_log2(x); }
-TENSOTRON_INLINE VecF log10(VecF x) { return lanes_log10(x); }
-TENSOTRON_INLINE VecF log1p(VecF x) { return lanes_log1p(x); }
-TENSOTRON_INLINE VecF sin(VecF x) { return lanes_sin(x); }
-TENSOTRON_INLINE VecF cos(VecF x) { return lanes_cos(x); }
-TENSOTRON_INLINE VecF tan(VecF x) { return lanes_tan(x); }
-TENSOTRON_INLINE VecF sinh(VecF x) { return lanes_sinh(x); }
-TENSOTRON_INLINE VecF cosh(VecF x) { return lanes_cosh(x); }
-TENSOTRON_INLINE VecF asin(VecF x) { return lanes_asin(x); }
-TENSOTRON_INLINE VecF acos(VecF x) { return lanes_acos(x); }
-TENSOTRON_INLINE VecF atan(VecF x) { return lanes_atan(x); }
-TENSOTRON_INLINE VecF asinh(VecF x) { return lanes_asinh(x); }
-TENSOTRON_INLINE VecF acosh(VecF x) { return lanes_acosh(x); }
-TENSOTRON_INLINE VecF atanh(VecF x) { return lanes_atanh(x); }
-TENSOTRON_INLINE VecF erf(VecF x) { return lanes_erf(x); }
-TENSOTRON_INLINE VecF erfc(VecF x) { return lanes_erfc(x); }
-TENSOTRON_INLINE VecF lgamma(VecF x) { return lanes_lgamma(x); }
-TENSOTRON_INLINE VecF pow(VecF x, VecF y) { return lanes_pow(x, y); }
-TENSOTRON_INLINE VecF atan2(VecF y, VecF x) { return lanes_atan2(y, x); }
-TENSOTRON_INLINE VecF hypot(VecF x, VecF y) { return lanes_hypot(x, y); }
-TENSOTRON_INLINE VecF fmod(VecF x, VecF y) { return lanes_fmod(x, y); }
-TENSOTRON_INLINE VecF remainder(VecF x, VecF y) { return lanes_remainder(x, y); }
+// ---- logarithm ------------------------------------------------------------------------------
+
+// x = 2^e (1 + f), 1 + f in [3/4, 3/2), for normal positive x.
+TENSOTRON_INLINE F32 log_reduced(F32 x, F32& e) {
+#if defined(__AVX512F__)
+  // Also right for denormals, 0 (e = -inf), infinity (e = inf), negative numbers and NaN (f = NaN).
+  __m512 m = _mm512_maskz_getmant_ps(0xffff, (__m512)x.v, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
+  e = F32((F32::Raw)_mm512_maskz_getexp_ps(0xffff, (__m512)x.v)) - F32((F32::Raw)_mm512_maskz_getexp_ps(0xffff, m));
+  return F32((F32::Raw)m) - F32(1);
+#else
+  F32::Int b = as_int(x) - 0x3f400000;
+  e = F32(__builtin_convertvector(b >> 23, F32::Raw));
+  return as_float((b & 0x007fffff) + 0x3f400000) - F32(1);
+#endif
+}
+// log(1 + f) = f + f^2 p(f)
+TENSOTRON_INLINE F32 log_poly(F32 f) {
+  return poly(f, 0x1.31b89ap-5f, -0x1.75d5ep-4f, 0x1.e180ap-4f, -0x1.051eeep-3f, 0x1.244a9ap-3f,
+              -0x1.5509f6p-3f, 0x1.9997ap-3f, -0x1.0000c2p-2f, 0x1.55555cp-2f, -0x1.fffffep-2f);
+}
+TENSOTRON_INLINE F32 log_combine(F32 e, F32 f) {
+  F32 y = fma(f * f, log_poly(f), e * F32(0x1.7f7d1cp-20f));
+  return fma(e, F32(0x1.62e4p-1f), f + y);
+}
+TENSOTRON_INLINE F32 log2_combine(F32 e, F32 f) {
+  F32 p = poly(f, 0x1.b90ff4p-5f, -0x1.0daa5p-3f, 0x1.5b54a2p-3f, -0x1.78b7bap-3f, 0x1.a5aff8p-3f,
+               -0x1.ec03e2p-3f, 0x1.277558p-2f, -0x1.71559p-2f, 0x1.ec70a6p-2f, -0x1.715476p-1f);
+  // The product's rounding error goes into the tail: e and f / log(2) may cancel.
+  F32 c(0x1.715476p+0f), high = f * c;
+  F32 tail = fma(f * f, p, fma(f, F32(0x1.4ae0cp-26f), fma(f, c, -high)));
+  return (e + high) + tail;
+}
+// y = log(x) put right for zero, negative numbers, infinity and NaN.
+TENSOTRON_INLINE F32 log_special(F32 x, F32 y) {
+  y = select(gt(x, F32(0)), y, select(eq(x, F32(0)), F32(-INF32), F32(NAN32)));
+  return select(eq(x, F32(INF32)), x, y);
+}
+
+#if defined(__AVX512F__)
+TENSOTRON_INLINE F32 log(F32 x) { F32 e, f = log_reduced(x, e); return log_combine(e, f); }
+TENSOTRON_INLINE F32 log2(F32 x) { F32 e, f = log_reduced(x, e); return log2_combine(e, f); }
+#else
+TENSOTRON_INLINE Mask<float> positive_normal(F32 x) { return ge(x, F32(0x1p-126f)) & lt(x, F32(INF32)); }
+TENSOTRON_INLINE F32 log_reduced_denormal(F32 x, F32& e) {
+  Mask<float> tiny = lt(x, F32(0x1p-126f));
+  F32 f = log_reduced(select(tiny, x * F32(0x1p23f), x), e);
+  e = e - select(tiny, F32(23), F32(0));
+  return f;
+}
+static __attribute__((noinline, unused)) void log_any(float* p) {
+  F32 x = F32::load(p), e, f = log_reduced_denormal(x, e);
+  log_special(x, log_combine(e, f)).store(p);
+}
+static __attribute__((noinline, unused)) void log2_any(float* p) {
+  F32 x = F32::load(p), e, f = log_reduced_denormal(x, e);
+  log_special(x, log2_combine(e, f)).store(p);
+}
+TENSOTRON_INLINE F32 log(F32 x) {
+  if (__builtin_expect(all(positive_normal(x)), 1)) {
+    F32 e, f = log_reduced(x, e);
+    return log_combine(e, f);
+  }
+  alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
+  x.store(lanes);
+  log_any(lanes);
+  return F32::load(lanes);
+}
+TENSOTRON_INLINE F32 log2(F32 x) {
+  if (__builtin_expect(all(positive_normal(x)), 1)) {
+    F32 e, f = log_reduced(x, e);
+    return log2_combine(e, f);
+  }
+  alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
+  x.store(lanes);
+  log2_any(lanes);
+  return F32::load(lanes);
+}
+#endif
+
+TENSOTRON_INLINE F32 log1p(F32 x) {
+  F32 u = x + F32(1), d = u - F32(1);
+  F32 c = (F32(1) - (u - d)) + (x - d);  // u + c = 1 + x exactly
+  F32 e, f = log_reduced(u, e);
+  // The lost digits on the scale of f; where 2^-e would leave the range they no longer matter.
+  f = fma(c, pow2_rounded(F32(ROUND32) - min(e, F32(100.0f))), f);
+  F32 y = log_combine(e, f);
+  y = select(gt(x, F32(-1)), y, select(eq(x, F32(-1)), F32(-INF32), F32(NAN32)));
+  return copysign(select(eq(x, F32(INF32)), x, y), x);
+}
+
+// ---- trigonometry ---------------------------------------------------------------------------
+
+// Beyond these the reduction in float loses digits and a lane goes to the C library.
+static constexpr float TRIG_LIMIT32 = TENSOTRON_HAS_FMA ? 65536.0f : 8192.0f;
+
+// x = n pi/2 + r, |r| <= pi/4; the low bits of the result are n's.
+TENSOTRON_INLINE F32::Int trig_reduced(F32 x, F32& r) {
+  F32 t = fma(x, F32(0x1.45f306p-1f), F32(ROUND32)), n = t - F32(ROUND32);
+#if TENSOTRON_HAS_FMA
+  r = fma(n, F32(-0x1.921fb6p+0f), x);
+  r = fma(n, F32(0x1.777a5cp-25f), r);
+  r = fma(n, F32(0x1.ee59dap-50f), r);
+#else
+  // Parts so short that the products are exact.
+  r = x - n * F32(0x1.92p+0f);
+  r = r - n * F32(0x1.fbp-12f);
+  r = r - n * F32(0x1.51p-22f);
+  r = r - n * F32(0x1.0bp-34f);
+  r = r - n * F32(0x1.184698p-44f);
+#endif
+  return as_int(t);
+}
+TENSOTRON_INLINE F32 sin_poly(F32 r, F32 z) {
+  F32 p = poly(z, 0x1.6cc962p-19f, -0x1.a00f5cp-13f, 0x1.111108p-7f, -0x1.555556p-3f);
+  return fma(r * z, p, r);
+}
+TENSOTRON_INLINE F32 cos_poly(F32 z) {
+  F32 p = poly(z, 0x1.99e106p-16f, -0x1.6c0c1p-10f, 0x1.55554ap-5f);
+  return fma(z * z, p, fma(z, F32(-0.5f), F32(1)));
+}
+TENSOTRON_INLINE F32 sin(F32 x) {
+  F32 a = abs(x), r;
+  F32::Int n = trig_reduced(a, r);
+  F32 z = r * r;
+  F32 y = select(odd(n), cos_poly(z), sin_poly(r, z));
+  y = as_float(as_int(y) ^ ((n & 2) << 30) ^ (as_int(x) & Sign<float>::bit));
+  Mask<float> far = gt(a, F32(TRIG_LIMIT32));
+  if (__builtin_expect(any(far), 0)) y = select(far, lanes_sin(x), y);
+  return y;
+}
+TENSOTRON_INLINE F32 cos(F32 x) {
+  F32 a = abs(x), r;
+  F32::Int n = trig_reduced(a, r);
+  F32 z = r * r;
+  F32 y = select(odd(n), sin_poly(r, z), cos_poly(z));
+  y = as_float(as_int(y) ^ (((n + 1) & 2) << 30));
+  Mask<float> far = gt(a, F32(TRIG_LIMIT32));
+  if (__builtin_expect(any(far), 0)) y = select(far, lanes_cos(x), y);
+  return y;
+}
+TENSOTRON_INLINE F32 tan(F32 x) {
+  F32 a = abs(x), y = xorsign(narrow(tan_wide(widen_low(a)), tan_wide(widen_high(a))), x);
+  Mask<float> far = gt(a, F32(TRIG_LIMIT32));
+  if (__builtin_expect(any(far), 0)) y = select(far, lanes_tan(x), y);
+  return y;
+}
+
+// asin(x) = x + x z p(z), z = x^2, |x| <= 1/2
+TENSOTRON_INLINE F32 asin_poly(F32 z) {
+  return poly(z, 0x1.3355ap-5f, 0x1.d92028p-7f, 0x1.049196p-5f, 0x1.6caed4p-5f, 0x1.33387cp-4f, 0x1.55554cp-3f);
+}
+// asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)) above 1/2; beyond 1 the root is NaN.
+TENSOTRON_INLINE Mask<float> asin_reduced(F32 a, F32& z, F32& r) {
+  Mask<float> big = gt(a, F32(0.5f));
+  z = select(big, F32(0.5f) - F32(0.5f) * a, a * a);
+  r = select(big, sqrt(z), a);
+  return big;
+}
+TENSOTRON_INLINE F32 asin(F32 x) {
+  F32 z, r;
+  Mask<float> big = asin_reduced(abs(x), z, r);
+  F32 tail = r * z * asin_poly(z);
+  F32 high = (F32(0x1.921fb6p+0f) - (r + r)) - (tail + tail + F32(0x1.777a5cp-25f));
+  return copysign(select(big, high, r + tail), x);
+}
+TENSOTRON_INLINE F32 acos(F32 x) {
+  F32 z, r;
+  Mask<float> big = asin_reduced(abs(x), z, r);
+  F32 y = fma(r * z, asin_poly(z), r);
+  F32 near1 = y + y;
+  F32 near0 = F32(0x1.921fb6p+0f) - (xorsign(y, x) + F32(0x1.777a5cp-25f));
+  F32 far1 = F32(0x1.921fb6p+1f) - (near1 + F32(0x1.777a5cp-24f));
+  return select(big, select(lt(x, F32(0)), far1, near1), near0);
+}
+
+// atan on [0, 1]
+TENSOTRON_INLINE F32 atan_poly(F32 r) {
+  F32 z = r * r;
+  F32 p = poly(z, -0x1.d6327p-10f, 0x1.65a7d2p-7f, -0x1.fed2cep-6f, 0x1.dacaa6p-5f, -0x1.5834cep-4f,
+               0x1.c09a14p-4f, -0x1.2421b8p-3f, 0x1.9991fep-3f, -0x1.55553ep-2f);
+  return fma(r * z, p, r);
+}
+TENSOTRON_INLINE F32 atan(F32 x) {
+  F32 a = abs(x);
+  Mask<float> big = gt(a, F32(1));
+  F32 y = atan_poly(select(big, F32(1) / a, a));
+  return copysign(select(big, F32(0x1.921fb6p+0f) - (y + F32(0x1.777a5cp-25f)), y), x);
+}
+TENSOTRON_INLINE F32 atan2(F32 y, F32 x) {
+  F32 a = abs(x), b = abs(y), high = max(a, b), low = min(a, b);
+  F32 q = low / high;
+  q = select(eq(high, F32(0)), high, q);
+  q = select(eq(low, F32(INF32)), F32(1), q);
+  F32 r = atan_poly(q);
+  r = select(gt(b, a), F32(0x1.921fb6p+0f) - (r + F32(0x1.777a5cp-25f)), r);
+  r = select(lt(copysign(F32(1), x), F32(0)), F32(0x1.921fb6p+1f) - (r + F32(0x1.777a5cp-24f)), r);
+  return copysign(select(isnan(x) | isnan(y), F32(NAN32), r), y);
+}
+
+// ---- in double ------------------------------------------------------------------------------
+
+TENSOTRON_INLINE F32 log10(F32 x) {
+  F64 c(0x1.bcb7b1526e50ep-2);
+  return log_special(x, narrow(log_wide(widen_low(x)) * c, log_wide(widen_high(x)) * c));
+}
+
+TENSOTRON_INLINE F64 asinh_wide(F64 a) { return log_wide(a + sqrt(fma(a, a, F64(1)))); }
+TENSOTRON_INLINE F32 asinh(F32 x) {
+  F32 a = abs(x), y = narrow(asinh_wide(widen_low(a)), asinh_wide(widen_high(a)));
+  y = select(lt(a, F32(0x1p-8f)), fma(a * a * a, F32(-0x1.555556p-3f), a), y);
+  return copysign(select(lt(a, F32(INF32)), y, a), x);
+}
+TENSOTRON_INLINE F64 acosh_wide(F64 x) { return log_wide(x + sqrt(fma(x, x, F64(-1)))); }
+TENSOTRON_INLINE F32 acosh(F32 x) {
+  F32 y = narrow(acosh_wide(widen_low(x)), acosh_wide(widen_high(x)));
+  return select(lt(x, F32(INF32)), select(ge(x, F32(1)), y, F32(NAN32)), x);
+}
+TENSOTRON_INLINE F64 atanh_wide(F64 a) { return F64(0.5) * log_wide((F64(1) + a) / (F64(1) - a)); }
+TENSOTRON_INLINE F32 atanh(F32 x) {
+  F32 a = abs(x), y = narrow(atanh_wide(widen_low(a)), atanh_wide(widen_high(a)));
+  y = select(lt(a, F32(0x1p-8f)), fma(a * a * a, F32(0x1.555556p-2f), a), y);
+  return copysign(select(lt(a, F32(1)), y, select(eq(a, F32(1)), F32(INF32), F32(NAN32))), x);
+}
+
+TENSOTRON_INLINE F32 erf(F32 x) {
+  F32 t, n, a = abs(x), z = x * x;
+  F32 low = poly(z, -0x1.4d6bfp-11f, 0x1.4b801p-8f, -0x1.b732fep-6f, 0x1.ce24d4p-4f, -0x1.81271ep-2f, 0x1.06eba8p-3f);
+  low = fma(a, low, a);
+  // Above: 1 - exp(g(a)), g the logarithm of erfc; at 4 erf is 1.
+  F32 b = min(F32(4), a);
+  F32 g = poly(b, 0x1.ad50f4p-13f, -0x1.99f302p-9f, 0x1.719172p-6f, -0x1.ac71c2p-4f, -0x1.45db26p-1f, -0x1.20cbap+0f, -0x1.8a0aacp-14f);
+  F32 p = exp_reduced(g, t, n), s = pow2_rounded(t);
+  F32 high = fma(-p, s, F32(1) - s);
+  return copysign(select(lt(a, F32(0.84f)), low, high), x);
+}
+// erfc(a) = exp(-a^2) r(u) / (1 + 2a), u = (a - 3) / (a + 3), for 0 <= a < 10.1
+TENSOTRON_INLINE F64 erfc_wide(F64 a) {
+  F64 u = (a - F64(3)) / (a + F64(3));
+  F64 r = poly(u, -0x1.18f6c8a1902cdp-12, -0x1.97aefe9451507p-11, 0x1.064dc9a2b66fp-9, 0x1.507a1924bed78p-9,
+               -0x1.85e4aef8c85fp-6, 0x1.17bd758d642dep-4, -0x1.e888c1b449da7p-4, 0x1.09840c10e9525p-3,
+               -0x1.85a191ae09bf1p-5, -0x1.15c0891324ca5p-3, 0x1.40c522db34da6p+0);
+  return exp_wide(-(a * a)) * r / fma(a, F64(2), F64(1));
+}
+TENSOTRON_INLINE F32 erfc(F32 x) {
+  F32 a = min(F32(10.1f), abs(x));
+  F64 low = erfc_wide(widen_low(a)), high = erfc_wide(widen_high(a));
+  Mask<float> below = lt(x, F32(0));
+  return select(below, narrow(F64(2) - low, F64(2) - high), narrow(low, high));
+}
+
+// erfinv(x) / x is a function of w = -log(1 - x^2), smooth in w near 0 and in sqrt(w) in the tails.
+TENSOTRON_INLINE F64 erfinv_wide(F64 x) {
+  F64 w = -log_wide((F64(1) - x) * (F64(1) + x)), s = sqrt(w);
+  F64 low = poly(w, -0x1.2e0e7cd9e1b9fp-27, 0x1.daa8a94b8104dp-23, -0x1.09469dab89c71p-19, 0x1.0b4f5860e64b4p-18,
+                 0x1.75d71e24c4f2ap-15, -0x1.0b59337f5dd27p-13, -0x1.31f5fb7a6ed3ep-9, 0x1.7a6d216cba9cap-7,
+                 0x1.db2a0f855e2f4p-3, 0x1.c5bf88f0b92p-1);
+  F64 high = poly(s, 0x1.e985da31378b7p-14, -0x1.c5b90fa8d50f3p-9, 0x1.7254b68d683a7p-5, -0x1.5c625189df229p-2,
+                  0x1.9e814c56093a6p+0, -0x1.412b2794481afp+2, 0x1.40205fb6a983fp+3, -0x1.821cdcfc30be7p+3,
+                  0x1.10dbb5f5408fap+3, -0x1.ab5b651484e7ep+0);
+  return x * select(lt(w, F64(5)), low, high);
+}
+TENSOTRON_INLINE F32 erfinv(F32 x) {
+  F32 a = abs(x), y = narrow(erfinv_wide(widen_low(a)), erfinv_wide(widen_high(a)));
+  return copysign(select(lt(a, F32(1)), y, select(eq(a, F32(1)), F32(INF32), F32(NAN32))), x);
+}
+
+// 2^(y log2 x) for x > 0. Outside +-200 the result has left float's range.
+TENSOTRON_INLINE F64 pow_wide(F64 x, F64 y) {
+  F64 v = y * (log_wide(x) * F64(0x1.71547652b82fep+0));
+  return exp2_wide(max(F64(-200), min(F64(200), v)));
+}
+TENSOTRON_INLINE F32 pow(F32 x, F32 y) {
+  F32 a = abs(x);
+  F32 r = narrow(pow_wide(widen_low(a), widen_low(y)), pow_wide(widen_high(a), widen_high(y)));
+  Mask<float> below = lt(x, F32(0));
+  if (any(below)) {
+    F32 half = F32(0.5f) * y;
+    F32 s = select(eq(trunc(half), half), r, -r);  // an odd exponent keeps the sign of the base
+    r = select(below, select(eq(trunc(y), y), s, F32(NAN32)), r);
+  }
+  // Zeros, infinities and NaN.
+  Mask<float> regular = gt(a, F32(0)) & lt(a, F32(INF32)) & lt(abs(y), F32(INF32));
+  if (__builtin_expect(!all(regular), 0)) r = select(regular, r, lanes_pow(x, y));
+  return r;
+}
+
+TENSOTRON_INLINE F64 hypot_wide(F64 x, F64 y) { return sqrt(fma(x, x, y * y)); }
+TENSOTRON_INLINE F32 hypot(F32 x, F32 y) {
+  F32 r = narrow(hypot_wide(widen_low(x), widen_low(y)), hypot_wide(widen_high(x), widen_high(y)));
+  return select(isinf(x) | isinf(y), F32(INF32), r);
+}
+
+// ---- through the C library ------------------------------------------------------------------
+
+TENSOTRON_INLINE F32 lgamma(F32 x) { return lanes_lgamma(x); }
+TENSOTRON_INLINE F32 fmod(F32 x, F32 y) { return lanes_fmod(x, y); }
+TENSOTRON_INLINE F32 remainder(F32 x, F32 y) { return lanes_remainder(x, y); }
 
 }  // namespace TENSOTRON_ISA
 }  // namespace tensotron

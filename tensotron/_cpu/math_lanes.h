@@ -6,6 +6,15 @@
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
+// Horner's rule, coefficients from the highest degree down.
+template <class V> TENSOTRON_INLINE V horner(V, V sum) { return sum; }
+template <class V, class... C> TENSOTRON_INLINE V horner(V x, V sum, typename V::Scalar c, C... rest) {
+  return horner(x, fma(sum, x, V(c)), rest...);
+}
+template <class V, class... C> TENSOTRON_INLINE V poly(V x, typename V::Scalar c, C... rest) {
+  return horner(x, V(c), rest...);
+}
+
 // Out of line: sixteen calls inlined into every kernel would be most of its code.
 #define TENSOTRON_LANES1(name)                                                                     \
   static __attribute__((noinline, unused)) void call_##name(float* x) {                            \

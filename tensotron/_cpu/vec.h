@@ -238,6 +238,60 @@ template <class T> TENSOTRON_INLINE typename Vec<T>::Int as_int(Vec<T> a) { retu
 TENSOTRON_INLINE Vec<float> as_float(Vec<float>::Int a) { return Vec<float>((Vec<float>::Raw)a); }
 TENSOTRON_INLINE Vec<double> as_float(Vec<double>::Int a) { return Vec<double>((Vec<double>::Raw)a); }
 
+// Lanes where bit 0 of a is set.
+TENSOTRON_INLINE Mask<float> odd(Vec<float>::Int a) {
+#if defined(__AVX512F__)
+  return Mask<float>(_mm512_test_epi32_mask((__m512i)a, _mm512_set1_epi32(1)));
+#else
+  return Mask<float>(-(a & 1));
+#endif
+}
+TENSOTRON_INLINE Mask<double> odd(Vec<double>::Int a) {
+#if defined(__AVX512F__)
+  return Mask<double>(_mm512_test_epi64_mask((__m512i)a, _mm512_set1_epi64(1)));
+#else
+  return Mask<double>(-(a & 1));
+#endif
+}
+
+// Between float and double: the lower and the upper half of the lanes.
+TENSOTRON_INLINE Vec<double> widen_low(Vec<float> a) {
+#if defined(__AVX512F__)
+  __m256 l = (__m256)_mm512_maskz_extractf64x4_pd(0xf, (__m512d)a.v, 0);
+  return Vec<double>((Vec<double>::Raw)_mm512_maskz_cvtps_pd(0xff, l));
+#elif defined(__AVX2__)
+  return Vec<double>((Vec<double>::Raw)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)a.v)));
+#elif defined(__SSE2__)
+  return Vec<double>((Vec<double>::Raw)_mm_cvtps_pd((__m128)a.v));
+#elif defined(__aarch64__)
+  return Vec<double>((Vec<double>::Raw)vcvt_f64_f32(vget_low_f32((float32x4_t)a.v)));
+#endif
+}
+TENSOTRON_INLINE Vec<double> widen_high(Vec<float> a) {
+#if defined(__AVX512F__)
+  __m256 h = (__m256)_mm512_maskz_extractf64x4_pd(0xf, (__m512d)a.v, 1);
+  return Vec<double>((Vec<double>::Raw)_mm512_maskz_cvtps_pd(0xff, h));
+#elif defined(__AVX2__)
+  return Vec<double>((Vec<double>::Raw)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)a.v, 1)));
+#elif defined(__SSE2__)
+  return Vec<double>((Vec<double>::Raw)_mm_cvtps_pd(_mm_movehl_ps((__m128)a.v, (__m128)a.v)));
+#elif defined(__aarch64__)
+  return Vec<double>((Vec<double>::Raw)vcvt_high_f64_f32((float32x4_t)a.v));
+#endif
+}
+TENSOTRON_INLINE Vec<float> narrow(Vec<double> low, Vec<double> high) {
+#if defined(__AVX512F__)
+  __m256 l = _mm512_maskz_cvtpd_ps(0xff, (__m512d)low.v), h = _mm512_maskz_cvtpd_ps(0xff, (__m512d)high.v);
+  return Vec<float>((Vec<float>::Raw)_mm512_maskz_insertf64x4(0xff, _mm512_castps_pd(_mm512_castps256_ps512(l)), (__m256d)h, 1));
+#elif defined(__AVX2__)
+  return Vec<float>((Vec<float>::Raw)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high.v), _mm256_cvtpd_ps((__m256d)low.v)));
+#elif defined(__SSE2__)
+  return Vec<float>((Vec<float>::Raw)_mm_movelh_ps(_mm_cvtpd_ps((__m128d)low.v), _mm_cvtpd_ps((__m128d)high.v)));
+#elif defined(__aarch64__)
+  return Vec<float>((Vec<float>::Raw)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low.v), (float64x2_t)high.v));
+#endif
+}
+
 template <class T> struct Sign;
 template <> struct Sign<float> { static constexpr int32_t bit = INT32_MIN; };
 template <> struct Sign<double> { static constexpr int64_t bit = INT64_MIN; };
