@@ -312,6 +312,7 @@ def test_memory_is_flat_over_other_uses(no_gc):
         assert_flat(step, 20_000)
 
 
+@pytest.mark.slow
 def test_memory_of_big_tensors_is_returned():
     step = lambda: tt.zeros(4_000_000).add_(1)
     step()

@@ -70,7 +70,10 @@ def data(dtype, shape, case, seed=0):
 def test_values(dtype, options):
     set_options(options)
     for seed, shape in enumerate(SHAPES):
-        for case in CASES if dtype.startswith("float") else ["normal", "whole", "big"]:
+        cases = list(CASES) if dtype.startswith("float") else ["normal", "whole", "big"]
+        if math.prod(shape) > 1000:  # PyTorch needs a second for each of these in full
+            cases = cases[:2]
+        for case in cases:
             ours, theirs = both(data(dtype, shape, case, seed))
             assert repr(ours) == repr(theirs), (shape, case)
             assert str(ours) == str(theirs)
