@@ -25,7 +25,7 @@ export TENSOTRON_JOBS := $(JOBS)
 sources := $(shell git ls-files -co --exclude-standard -- setup.py tensotron 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install dev demo test conformance conformance-floor conformance-update bench lint \
+.PHONY: help venv install dev demo test stand-in conformance conformance-floor conformance-update bench lint \
         sanitize clean
 
 help:
@@ -86,6 +86,10 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed $(VENV)/.tested
 	@mkdir -p $(out)
 	cd tests && $(root)/$(py) -m pytest $(PYTEST_ARGS)
+
+# What tests/test_gpu_seam.py builds otherwise: PyCUDA and a driver that runs on the host.
+stand-in: $(VENV)/.made
+	$(MAKE) -s -C tests/gpu PYTHON=$(root)/$(py)
 
 conformance: $(VENV)/.installed $(VENV)/.tested
 	$(py) tests/conformance_floor.py --list-failures --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))

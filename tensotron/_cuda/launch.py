@@ -141,7 +141,7 @@ class Program:
             # inputs first: an in-place launch reads what it writes
             for k in [*range(r.nout, r.nout + r.nin), *range(r.nout)]:
                 arg = r.arg[k]
-                if arg.is_const:
+                if not in_memory(arg):
                     continue
                 start, end = span(r, k)
                 known = storages.setdefault(arg.buffer, Storage(start, end, k >= r.nout))
@@ -151,7 +151,7 @@ class Program:
     def _bind(self, r):
         bound = Record.from_buffer_copy(bytes(r))
         for k in range(r.nout + r.nin):
-            if not r.arg[k].is_const:
+            if in_memory(r.arg[k]):
                 bound.arg[k].data = self.address(r.arg[k])
         family = FAMILIES[r.family]
         return bound, family.launch, [self.functions[k] for k in family.kernels(r)]
@@ -179,6 +179,11 @@ class Program:
         self.runtime.stream.synchronize()
         self.runtime.driver.memcpy_dtoh(data, int(storage.device) + start - storage.start)
         return bytes(data)
+
+
+def in_memory(arg):
+    """Not a constant in the record, nor an operand left out."""
+    return arg.data != 0 and not arg.is_const
 
 
 def span(r, k):
