@@ -1,7 +1,10 @@
 // Every kernel of one ISA. Compiled once per ISA with -DTENSOTRON_ISA=<name>; exports one symbol.
 #include "convert-inl.h"
 #include "elementwise-inl.h"
+#include "conv-inl.h"
+#include "index-inl.h"
 #include "kernels.h"
+#include "pool-inl.h"
 #include "random.h"
 
 namespace tensotron {

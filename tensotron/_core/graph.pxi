@@ -1,0 +1,467 @@
+# Nodes of the autograd graph and what an op does to record one. Included by tensor.pyx.
+
+cdef uint64_t next_seq() noexcept:
+    global sequence
+    sequence += 1
+    return sequence
+
+
+@cython.trashcan(True)
+cdef class Node:
+    """Base of the nodes of the autograd graph."""
+
+    cdef object apply(self, object grads):
+        raise NotImplementedError(f"derivative for {self.node_name} is not implemented")
+
+    cdef int release_saved(self) except -1:
+        return 0
+
+    cdef object saved_values(self):
+        return {}
+
+
+cdef class FnNode(Node):
+    """Node whose backward is a Python-callable function."""
+
+    cdef object apply(self, object grads):
+        if self.n_out == 1:
+            return self.backward(self, grads)
+        return self.backward(self, *grads)
+
+    cdef int release_saved(self) except -1:
+        if self.saved_tensors is not None:
+            self.released = True
+            self.saved_tensors = None
+        return 0
+
+    cdef object saved_values(self):
+        if self.saved_tensors is None:
+            return {}
+        return {str(i): self.saved(i) for i in range(len(self.saved_tensors))}
+
+    def saved(self, int i):
+        """The i-th saved tensor, with its place in the graph; None if None was saved.
+
+        Raises:
+            RuntimeError: the graph has been freed, or the tensor was modified in place since.
+        """
+        cdef int64_t v
+        if self.saved_tensors is None:
+            raise_freed()
+        t = self.saved_tensors[i]
+        if t is None:
+            return None
+        v = self.saved_versions[2 * i]
+        return unpack_saved(self, <Tensor>t, v, self.saved_versions[2 * i + 1])
+
+    def needs(self, int i):
+        """Whether input i needs a gradient."""
+        return self.next_node(i) is not None
+
+    @property
+    def info(self):
+        return self.ctx
+
+
+cdef int raise_freed() except -1:
+    raise RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+        "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+        "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+        "you need to access saved tensors after calling backward.")
+
+
+cdef dict TYPE_NAMES = {F32: "FloatTensor", F64: "DoubleTensor", I64: "LongTensor", I32: "IntTensor", U8: "ByteTensor",
+                        BOOL: "BoolTensor"}
+
+
+cdef Tensor save_input(Tensor t):
+    """t, or if it has a history an alias that keeps this moment's: a later in-place op on t must not
+    change what was saved, nor close a cycle through this node."""
+    cdef Tensor v
+    if t.inference:
+        raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+                           "inference mode in computation tracked by autograd. To work around this, you can make a "
+                           "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+                           "`torch.inference_mode()`.")
+    if t.base_ is not None:
+        refresh_view(t)
+    if t.grad_fn_ is None:
+        return t
+    v = alias(t)
+    v.grad_fn_ = t.grad_fn_
+    v.output_nr = t.output_nr
+    return v
+
+
+cdef Tensor save_output(Tensor t):
+    return alias(t)
+
+
+cdef Tensor unpack_saved(Node node, Tensor saved, int64_t version, int output_nr):
+    """output_nr: -1 for an input, else the number of the node's output that was saved."""
+    cdef Tensor v
+    cdef str origin = ""
+    if saved.version() != version:
+        if output_nr >= 0:
+            origin = f", which is output {output_nr} of {node.node_name},"
+        elif saved.grad_fn_ is not None:
+            origin = f", which is output {saved.output_nr} of {saved.grad_fn_.node_name},"
+        raise RuntimeError(
+            f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[torch.{TYPE_NAMES[saved.dt]} {list(shape_of(saved))}]{origin} is at version {saved.version()}; expected "
+            f"version {version} instead. Hint: enable anomaly detection to find the operation that failed to compute "
+            f"its gradient, with torch.autograd.set_detect_anomaly(True).")
+    if output_nr < 0:
+        return saved
+    v = alias(saved)
+    v.grad_fn_ = node
+    v.output_nr = output_nr
+    return v
+
+
+cdef class AccumulateGrad(Node):
+    """Adds what it receives to the .grad of a leaf."""
+    cdef Tensor variable
+
+    def __dealloc__(self):
+        if self.variable is not None and self.variable.accumulator == <void*>self:
+            self.variable.accumulator = NULL
+
+    cdef object apply(self, object grads):
+        accumulate(self.variable, <Tensor>grads)
+        return None
+
+    cdef object saved_values(self):
+        return {"variable": self.variable}
+
+    @property
+    def leaf(self):
+        return self.variable
+
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject* o)
+
+
+cdef int accumulate(Tensor v, Tensor g) except -1:
+    """v.grad += g, torch's way: the first gradient is kept itself if nobody else can see it."""
+    cdef Tensor kept
+    if v.grad_ is None:
+        if tt_grad and g.requires():
+            v.grad_ = g.clone()
+        elif Py_REFCNT(<PyObject*>g.storage) == 1 and g.contiguous == v.contiguous and g.base_ is None and same_strides(g, v):
+            # the storage belongs to this tensor only
+            v.grad_ = alias(g)
+        else:
+            kept = empty_like(v, v.dt)
+            copy_into(kept, g)
+            v.grad_ = kept
+    elif tt_grad and (g.requires() or v.grad_.requires()):
+        v.grad_ = v.grad_ + g
+    else:
+        the_hooks.iadd(v.grad_, g)
+    return 0
+
+
+cdef bint same_strides(Tensor a, Tensor b) noexcept:
+    cdef int d
+    if a.contiguous and b.contiguous:
+        return True
+    for d in range(a.nd):
+        if a.strides[d] != b.strides[d] and a.sizes[d] != 1:
+            return False
+    return True
+
+
+cdef int refresh_view(Tensor t) except -1:
+    """Brings the grad_fn of a view up to date with in-place ops on its base or its other views."""
+    if t.view_version != t.version() and t.base_.requires():
+        t.grad_fn_ = the_hooks.view_history(t)
+        t.output_nr = 0
+        t.view_version = t.version()
+    return 0
+
+
+cdef Node gradient_edge(Tensor t):
+    cdef AccumulateGrad acc
+    if t.base_ is not None:
+        refresh_view(t)
+    if t.grad_fn_ is not None:
+        return t.grad_fn_
+    if not t.leaf_grad:
+        return None
+    if t.accumulator != NULL:
+        return <Node>t.accumulator
+    acc = AccumulateGrad.__new__(AccumulateGrad)
+    acc.variable = t
+    acc.node_name = "AccumulateGrad"
+    acc.n_out = 1
+    acc.out_dtype = t.dt
+    acc.seq = ~<uint64_t>0  # before all others once its gradients are in
+    t.accumulator = <void*>acc
+    return acc
+
+
+cdef int add_edge(Node node, Tensor t) except -1:
+    """Appends the edge to t's history (None: to nothing)."""
+    cdef Node e = None
+    cdef int nr = 0, i = node.n_next
+    if t is not None and (t.leaf_grad or t.grad_fn_ is not None or t.base_ is not None):
+        e = gradient_edge(t)
+        nr = t.output_nr if t.grad_fn_ is not None else 0
+    if i == 0:
+        node.next0 = e
+        node.nr0 = nr
+    elif i == 1:
+        node.next1 = e
+        node.nr1 = nr
+    elif i == 2:
+        node.next2 = e
+        node.nr2 = nr
+    else:
+        if node.more is None:
+            node.more = []
+        node.more.append((e, nr))
+    node.n_next = i + 1
+    return 0
+
+
+cdef bint requires_any(object tensors):
+    for t in tensors:
+        if t is not None and (<Tensor>t).requires():
+            return True
+    return False
+
+
+cdef bint any_requires(tuple tensors):
+    return requires_any(tensors)
+
+
+cdef FnNode attach_all(list outs, str name, object backward, tuple inputs, tuple save, object ctx):
+    """One node for several outputs; an output of an integer dtype stays without a gradient."""
+    cdef FnNode node = FnNode.__new__(FnNode)
+    cdef Tensor t
+    cdef int nr
+    node.node_name = name
+    node.backward = backward
+    node.ctx = ctx
+    node.seq = next_seq()
+    node.n_out = len(outs)
+    node.out_dtype = (<Tensor>outs[0]).dt if outs else 255
+    for x in inputs:
+        add_edge(node, <Tensor>x)
+    if save:
+        node.saved_tensors = []
+        node.saved_versions = []
+        for x in save:
+            if x is None:
+                node.saved_tensors.append(None)
+                node.saved_versions += [0, -1]
+                continue
+            t = <Tensor>x
+            nr = -1
+            for i in range(len(outs)):
+                if outs[i] is t:
+                    nr = i
+            node.saved_tensors.append(save_output(t) if nr >= 0 else save_input(t))
+            node.saved_versions += [t.version(), nr]
+    nr = 0
+    for x in outs:
+        t = <Tensor>x
+        if dt_.is_float(t.dt):
+            t.grad_fn_ = node
+            t.output_nr = nr
+            t.leaf_grad = False
+        nr += 1
+    return node
+
+
+cdef FnNode attach(Tensor out, str name, object backward, tuple inputs, tuple save, object ctx):
+    return attach_all([out], name, backward, inputs, save, ctx)
+
+
+cdef Tensor record(Tensor out, str name, object backward, tuple inputs, tuple save, object ctx):
+    if tt_grad and requires_any(inputs):
+        attach_all([out], name, backward, inputs, save, ctx)
+    return out
+
+
+cdef Tensor make_view(Tensor t, Tensor view, int kind):
+    """Book-keeping of a view; call it before the node is attached."""
+    if tt_inference or t.inference:
+        return view
+    view.base_ = t.base_ if t.base_ is not None else t
+    if not tt_grad:
+        view.view_kind = VIEW_NO_GRAD
+    elif kind == VIEW_SINGLE and t.base_ is not None:
+        view.view_kind = t.view_kind
+    else:
+        view.view_kind = kind
+    view.view_version = t.version()
+    return view
+
+
+cdef int check_inplace(Tensor t, bint inputs_require) except -1:
+    """Raises if t may not be written in place. `inputs_require`: whether t or an operand requires grad."""
+    if t.inference and not tt_inference:
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone "
+                           "to get a normal tensor before doing inplace update.See "
+                           "https://github.com/pytorch/rfcs/pull/17 for more details.")
+    if not t.contiguous and overlaps_itself(t):
+        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single "
+                           "memory location. Please clone() the tensor before performing the operation.")
+    if not inputs_require or not tt_grad:
+        return 0
+    if t.base_ is not None:
+        if t.view_kind == VIEW_NO_GRAD:
+            raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+                               "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+                               "your code by moving both the view and the inplace either both inside the no_grad block "
+                               "(if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+                               "to be tracked).")
+        if t.view_kind == VIEW_MULTI:
+            fn = gradient_edge(t)
+            name = (<Node>fn).node_name if fn is not None else "a function"
+            raise RuntimeError(f"Output {t.output_nr} of {name} is a view and is being modified inplace. This view is the "
+                               "output of a function that returns multiple views. Such functions do not allow the output "
+                               "views to be modified inplace. You should replace the inplace operation by an out-of-place "
+                               "one.")
+        if t.base_.leaf_grad:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    if t.leaf_grad:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    return 0
+
+
+cdef bint overlaps_itself(Tensor t) noexcept:
+    """Whether two indices of t surely name one element (a stride of 0, as after expand)."""
+    cdef int d
+    if t.n < 2:
+        return False
+    for d in range(t.nd):
+        if t.sizes[d] > 1 and t.strides[d] == 0:
+            return True
+    return False
+
+
+cdef int rebase(Tensor t, Node node) except -1:
+    t.bump()
+    if node is None:
+        return 0
+    if t.base_ is not None:
+        return the_hooks.rebase_view(t, node)
+    t.grad_fn_ = node
+    t.output_nr = 0
+    t.leaf_grad = False
+    return 0
+
+
+# ---- the Python view of a node ---------------------------------------------------------------
+cdef class NodeView:
+    """What `tensor.grad_fn` shows: one Python type per kind of node, named as torch's."""
+    cdef Node node
+    cdef object __weakref__
+
+    def __dealloc__(self):
+        if self.node is not None and self.node.view == <void*>self:
+            self.node.view = NULL
+
+    def name(self):
+        """Name of the node's kind, as "MulBackward0"."""
+        return self.node.node_name
+
+    @property
+    def next_functions(self):
+        """((node or None, output number), ...) of the inputs."""
+        out = []
+        for i in range(self.node.n_next):
+            out.append((node_view(self.node.next_node(i)), self.node.next_nr(i)))
+        return tuple(out)
+
+    @property
+    def metadata(self):
+        if self.node.metadata is None:
+            self.node.metadata = {}
+        return self.node.metadata
+
+    @property
+    def variable(self):
+        if isinstance(self.node, AccumulateGrad):
+            return (<AccumulateGrad>self.node).variable
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute 'variable'")
+
+    def _sequence_nr(self):
+        return self.node.seq
+
+    def register_hook(self, fn):
+        """Calls fn(grad_inputs, grad_outputs) after the node has run; a tuple returned replaces grad_inputs."""
+        if self.node.post_hooks is None:
+            self.node.post_hooks = []
+        return HookHandle(self.node.post_hooks, fn)
+
+    def register_prehook(self, fn):
+        """Calls fn(grad_outputs) before the node runs; a tuple returned replaces grad_outputs."""
+        if self.node.pre_hooks is None:
+            self.node.pre_hooks = []
+        return HookHandle(self.node.pre_hooks, fn)
+
+    def __call__(self, *grads):
+        return self.node.apply(grads[0] if self.node.n_out == 1 else list(grads))
+
+    def __repr__(self):
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+class HookHandle:
+    """Removes a hook: `remove()`, or leaving it as a context."""
+
+    def __init__(self, hooks, fn):
+        self.hooks, self.entry = hooks, [fn]
+        hooks.append(self.entry)
+
+    def remove(self):
+        for i, e in enumerate(self.hooks):
+            if e is self.entry:
+                del self.hooks[i]
+                return
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.remove()
+
+
+cdef dict view_types = {}
+
+
+cdef object node_view(Node node):
+    cdef NodeView v
+    if node is None:
+        return None
+    if node.view != NULL:
+        return <object>node.view
+    if isinstance(node, ViewedNode):
+        return (<ViewedNode>node).python_view()
+    cls = view_types.get(node.node_name)
+    if cls is None:
+        cls = view_types[node.node_name] = type(node.node_name, (NodeView,), {"__module__": "torch.autograd.graph"})
+    v = NodeView.__new__(cls)
+    v.node = node
+    node.view = <void*>v
+    return v
+
+
+cdef class ViewedNode(Node):
+    """A node that is its own Python view (custom functions)."""
+
+    cdef object python_view(self):
+        return self
+
+
+cdef Node node_of(object view):
+    """The node behind its Python view."""
+    if isinstance(view, NodeView):
+        return (<NodeView>view).node
+    return <Node?>view
