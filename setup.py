@@ -13,7 +13,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-ROOT = Path(__file__).parent
+os.chdir(Path(__file__).parent)
 CPU = Path("tensotron/_cpu")
 DEBUG, SANITIZE, COVERAGE = (
     os.environ.get(f"TENSOTRON_{name}", "0") not in ("", "0") for name in ("DEBUG", "SANITIZE", "COVERAGE")
@@ -44,19 +44,22 @@ if SANITIZE:
     MACROS.append(("TENSOTRON_SANITIZE", "1"))
 
 
+KERNELS = sorted(CPU.glob("kernels*.cpp"))
+HEADERS = [p for d in (CPU, Path("tensotron/_ops")) for p in d.iterdir() if p.suffix in (".h", ".def", ".inc")]
+
+
 def modules() -> list[Extension]:
     """One extension per .pyx; the backend's also holds the C++ sources."""
     found = []
     for pyx in sorted(Path("tensotron").rglob("*.pyx")):
         sources = [str(pyx)]
         if pyx == CPU / "backend.pyx":
-            generated = {"backend.cpp", "kernels.cpp"}
-            sources += sorted(str(p) for p in CPU.glob("*.cpp") if p.name not in generated)
+            sources += sorted(str(p) for p in CPU.glob("*.cpp") if p not in KERNELS)
         found.append(
             Extension(
                 ".".join(pyx.with_suffix("").parts), sources, language="c++", include_dirs=["."],
                 define_macros=MACROS, extra_compile_args=MODULE_FLAGS, extra_link_args=LINK,
-                depends=[str(p) for p in CPU.glob("*.h")],
+                depends=[str(p) for p in HEADERS],
             )
         )
     return found
@@ -71,31 +74,27 @@ class BuildExt(build_ext):
 
     def build_extensions(self):
         backend = next(e for e in self.extensions if e.name.endswith("_cpu.backend"))
+        units = [(isa, source) for source in KERNELS for isa in ISAS]
         with ThreadPoolExecutor(JOBS) as pool:
-            backend.extra_objects = list(pool.map(self.kernel_object, ISAS))
-        if self.changed:  # relink
-            backend.depends = [*backend.depends, *backend.extra_objects]
+            backend.extra_objects = list(pool.map(self.kernel_object, units))
+        backend.depends = [*backend.depends, *backend.extra_objects]
         super().build_extensions()
 
-    changed = False
-
-    def kernel_object(self, isa: str) -> str:
-        source = CPU / "kernels.cpp"
+    def kernel_object(self, unit: tuple[str, Path]) -> str:
+        """Object file of one kernel source for one ISA, compiled if a source is newer."""
+        isa, source = unit
         target = Path(self.build_temp) / "kernels" / isa
         target.mkdir(parents=True, exist_ok=True)
-        obj = target / "tensotron" / "_cpu" / "kernels.o"
-        headers = [p for d in (CPU, Path("tensotron/_ops")) for p in d.iterdir() if p.suffix in (".h", ".def", ".inc", ".cpp")]
-        if not self.force and obj.exists() and obj.stat().st_mtime > max(p.stat().st_mtime for p in headers):
+        obj = target / source.with_suffix(".o")
+        if not self.force and obj.exists() and obj.stat().st_mtime > max(p.stat().st_mtime for p in [source, *HEADERS]):
             return str(obj)
-        self.changed = True
         (compiled,) = self.compiler.compile(
-            [str(source)], output_dir=str(target),
-            macros=[*MACROS, ("TENSOTRON_ISA", isa)], extra_postargs=[*KERNEL_FLAGS, *ISAS[isa]],
+            [str(source)], output_dir=str(target), macros=[*MACROS, ("TENSOTRON_ISA", isa)],
+            extra_postargs=[*KERNEL_FLAGS, *ISAS[isa]],
         )
         return compiled
 
 
-os.chdir(ROOT)
 setup(
     ext_modules=cythonize(
         modules(), build_dir="build/cython", nthreads=0, show_all_warnings=False,

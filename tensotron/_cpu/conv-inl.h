@@ -311,7 +311,7 @@ static inline void conv_forward_direct(const ConvShape& s, T* y, const T* x, con
         }
 }
 
-static int k_conv_forward(const Record& r) {
+int k_conv_forward(const Record& r) {
   ConvShape s = conv_shape(r);
   if (s.N * s.O * s.OH * s.OW == 0) return OK;
   char *y = r.arg[0].data, *x = r.arg[1].data, *w = r.arg[2].data, *b = r.nin == 3 ? r.arg[3].data : nullptr;
@@ -452,7 +452,7 @@ static inline int conv_backward_input(const Record& r) {
   return OK;
 }
 
-static int k_conv_backward_input(const Record& r) {
+int k_conv_backward_input(const Record& r) {
   if (r.compute == F32) return conv_backward_input<float>(r);
   if (r.compute == F64) return conv_backward_input<double>(r);
   return UNSUPPORTED;
@@ -598,7 +598,7 @@ static inline int conv_backward_weight(const Record& r) {
   return OK;
 }
 
-static int k_conv_backward_weight(const Record& r) {
+int k_conv_backward_weight(const Record& r) {
   if (r.compute == F32) return conv_backward_weight<float>(r);
   if (r.compute == F64) return conv_backward_weight<double>(r);
   return UNSUPPORTED;
@@ -629,7 +629,7 @@ static inline void conv_backward_bias(const Record& r) {
   }
 }
 
-static int k_conv_backward_bias(const Record& r) {
+int k_conv_backward_bias(const Record& r) {
   if (r.compute == F32) conv_backward_bias<float>(r);
   else if (r.compute == F64) conv_backward_bias<double>(r);
   else return UNSUPPORTED;

@@ -106,7 +106,7 @@ static inline bool is_empty(const Record& r) {
 }
 
 // arg[0] = out, arg[1] = in. The operands do not overlap, unless they are the same elements.
-static int k_copy(const Record& r) {
+int k_copy(const Record& r) {
   if (is_empty(r)) return OK;
   const Arg &o = r.arg[0], &i = r.arg[1];
   const int64_t osz = item_size(o.dtype), isz = item_size(i.dtype);
@@ -128,7 +128,7 @@ static int k_copy(const Record& r) {
 }
 
 // arg[0] = out; the value is reals[0] for floating-point outputs, ints[0] for the others.
-static int k_fill(const Record& r) {
+int k_fill(const Record& r) {
   if (is_empty(r)) return OK;
   const Arg& o = r.arg[0];
   const bool real = o.dtype == F32 || o.dtype == F64;
@@ -155,7 +155,7 @@ static inline void arange_run(const Record& r, int64_t n) {
 }
 
 // arg[0] = out, contiguous; start and step in reals (floating point) or ints.
-static int k_arange(const Record& r) {
+int k_arange(const Record& r) {
   const int64_t n = r.size[0];
   switch (r.arg[0].dtype) {
     case F32: arange_run<float>(r, n); break;

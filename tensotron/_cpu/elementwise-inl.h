@@ -152,7 +152,7 @@ static int row_general(const Record& r, RowFn fn) {
   return OK;
 }
 
-static int k_elementwise(const Record& r) {
+int k_elementwise(const Record& r) {
   const RowFn fn = row_table[r.op][r.compute];
   if (!fn) return UNSUPPORTED;
   if (r.compute == I64) {

@@ -217,7 +217,7 @@ static inline int index_walk_typed(const Record& r, const IndexSpace& s) {
   return UNSUPPORTED;
 }
 
-static int k_index_get(const Record& r) {
+int k_index_get(const Record& r) {
   IndexSpace s;
   if (r.ints[0] < 1 || r.ints[0] > INDEX_MAX_TENSORS) return UNSUPPORTED;
   if (!index_space(r, 2 + int(r.ints[0]), s)) return OK;
@@ -225,7 +225,7 @@ static int k_index_get(const Record& r) {
   return index_walk_sized<IndexGet>(r, s, 0, 1);
 }
 
-static int k_index_put(const Record& r) {
+int k_index_put(const Record& r) {
   IndexSpace s;
   if (r.ints[0] < 1 || r.ints[0] > INDEX_MAX_TENSORS) return UNSUPPORTED;
   if (!index_space(r, 2 + int(r.ints[0]), s)) return OK;
@@ -287,7 +287,7 @@ static inline int nonzero_run(const Record& r) {
   }
 }
 
-static int k_nonzero(const Record& r) {
+int k_nonzero(const Record& r) {
   switch (r.compute) {
     case F32: return nonzero_run<float>(r);
     case F64: return nonzero_run<double>(r);
@@ -326,7 +326,7 @@ static inline void masked_scatter_run(const Record& r, const IndexSpace& s) {
   } while (index_next(s, count, at));
 }
 
-static int k_masked_select(const Record& r) {
+int k_masked_select(const Record& r) {
   Record in = r;  // the packed operand does not walk the space
   in.arg[0] = r.arg[1];
   in.arg[1] = r.arg[2];
@@ -340,7 +340,7 @@ static int k_masked_select(const Record& r) {
   return UNSUPPORTED;
 }
 
-static int k_masked_scatter(const Record& r) {
+int k_masked_scatter(const Record& r) {
   IndexSpace s;
   if (!index_space(r, 2, s)) return OK;
   const int64_t needed = nonzero_count<uint8_t>(r.arg[1].data, s, 1);
@@ -358,7 +358,7 @@ static int k_masked_scatter(const Record& r) {
 }
 
 // ---------------------------------------------------------------- one_hot, cat
-static int k_one_hot(const Record& r) {
+int k_one_hot(const Record& r) {
   const int64_t n = r.ints[0], classes = r.ints[1];
   int64_t* out = (int64_t*)r.arg[0].data;
   const int64_t* index = (const int64_t*)r.arg[1].data;
@@ -372,7 +372,7 @@ static int k_one_hot(const Record& r) {
   return OK;
 }
 
-static int k_cat(const Record& r) {
+int k_cat(const Record& r) {
   const int64_t item = item_size(r.compute), rows = r.ints[0], width = r.ints[1] * item;
   char* column = r.arg[0].data;
   for (uint32_t i = 0; i < r.nlist; i++) {

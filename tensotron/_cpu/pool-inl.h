@@ -124,7 +124,7 @@ static inline void max_pool(const Record& r) {
   }
 }
 
-static int k_max_pool2d(const Record& r) {
+int k_max_pool2d(const Record& r) {
   switch (r.compute) {
     case F32: max_pool<float, true>(r); return OK;
     case F64: max_pool<double, true>(r); return OK;
@@ -148,7 +148,7 @@ static inline void max_pool_backward(const Record& r) {
   }
 }
 
-static int k_max_pool2d_backward(const Record& r) {
+int k_max_pool2d_backward(const Record& r) {
   if (r.compute == F32) max_pool_backward<float>(r);
   else if (r.compute == F64) max_pool_backward<double>(r);
   else return UNSUPPORTED;
@@ -166,7 +166,7 @@ static inline void max_pool_gather(const Record& r) {
     for (int64_t i = 0; i < out; i++) y[i] = x[index[i]];
 }
 
-static int k_max_pool2d_gather(const Record& r) {
+int k_max_pool2d_gather(const Record& r) {
   if (r.compute == F32) max_pool_gather<float>(r);
   else if (r.compute == F64) max_pool_gather<double>(r);
   else return UNSUPPORTED;
@@ -209,7 +209,7 @@ static inline void avg_pool(const Record& r) {
       }
 }
 
-static int k_avg_pool2d(const Record& r) {
+int k_avg_pool2d(const Record& r) {
   switch (r.compute) {
     case F32: avg_pool<float>(r); return OK;
     case F64: avg_pool<double>(r); return OK;
@@ -235,7 +235,7 @@ static inline void avg_pool_backward(const Record& r) {
   }
 }
 
-static int k_avg_pool2d_backward(const Record& r) {
+int k_avg_pool2d_backward(const Record& r) {
   if (r.compute == F32) avg_pool_backward<float>(r);
   else if (r.compute == F64) avg_pool_backward<double>(r);
   else return UNSUPPORTED;

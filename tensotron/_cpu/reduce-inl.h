@@ -468,7 +468,7 @@ static int run_moments(const Record& r) {
 
 // ---- dispatch -------------------------------------------------------------------------------
 
-static int k_reduce(const Record& r) {
+int k_reduce(const Record& r) {
 #define BY_TYPE(f32, f64, i64)                                        \
   switch (r.compute) {                                                \
     case F32: return f32;                                             \

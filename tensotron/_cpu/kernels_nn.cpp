@@ -1,0 +1,3 @@
+// Part of one ISA's kernels; see kernels.cpp.
+#include "conv-inl.h"
+#include "pool-inl.h"
