@@ -13,11 +13,12 @@ typedef Vec<float> F32;
 static constexpr float INF32 = __builtin_inff();
 static constexpr float NAN32 = __builtin_nanf("");
 
-// Adding 1.5 * 2^23 rounds to an integer and leaves that integer in the low bits.
-static constexpr float ROUND32 = 0x1.8p23f;
+// Adding 1.5 * 2^23 rounds to an integer and leaves that integer in the low bits. With the exponent's
+// bias on top, shifting those bits to the exponent gives the power of two.
+static constexpr float ROUND32 = 0x1.8p23f, POW32 = ROUND32 + 127;
 
-// 2^n for an integer n in [-126, 127] held in the low bits of t = n + ROUND32.
-TENSOTRON_INLINE F32 pow2_rounded(F32 t) { return as_float((as_int(t) << 23) + 0x3f800000); }
+// 2^n for t = n + POW32, n in [-126, 127]; a smaller bias in t divides the result by a power of two.
+TENSOTRON_INLINE F32 pow2(F32 t) { return as_float(as_int(t) << 23); }
 
 // a / b for b far from overflow and underflow and |a| <= |b|. A 512-bit division takes as long as a
 // whole polynomial; the quotient by reciprocal and remainder is as good to a few parts in 2^28.
@@ -33,62 +34,59 @@ TENSOTRON_INLINE F32 quotient(F32 a, F32 b) {
 
 // ---- exponential ----------------------------------------------------------------------------
 
-// exp(x) = 2^n (1 + p), |p| < 0.42: returns p and n, also as t = n + ROUND32.
-TENSOTRON_INLINE F32 exp_reduced(F32 x, F32& t, F32& n) {
-  t = fma(x, F32(0x1.715476p+0f), F32(ROUND32));
-  n = t - F32(ROUND32);
-  F32 r = fma(n, F32(-0x1.62e4p-1f), x);  // ln 2 in two parts, the first short enough for an exact product
-  r = fma(n, F32(-0x1.7f7d1cp-20f), r);
-  F32 q = poly(r, 0x1.6bebdp-10f, 0x1.122796p-7f, 0x1.555674p-5f, 0x1.5554bp-3f, 0x1.fffffep-2f);
-  return fma(r * r, q, r);
+// x = n log(2) + r, |r| <= log(2) / 2: returns r, and t = n + round.
+TENSOTRON_INLINE F32 exp_reduced(F32 x, F32& t, float round = POW32) {
+  t = fma(x, F32(0x1.715476p+0f), F32(round));
+  F32 n = t - F32(round);
+  F32 r = fma(n, F32(-0x1.62e4p-1f), x);  // log(2) in two parts, the first short enough for an exact product
+  return fma(n, F32(-0x1.7f7d1cp-20f), r);
 }
-// 2^x = 2^n (1 + p), likewise.
-TENSOTRON_INLINE F32 exp2_reduced(F32 x, F32& t, F32& n) {
-  t = x + F32(ROUND32);
-  n = t - F32(ROUND32);
-  F32 r = x - n;
-  F32 q = poly(r, 0x1.42e3p-13f, 0x1.5eec48p-10f, 0x1.3b2bcp-7f, 0x1.c6afb2p-5f, 0x1.ebfbdep-3f);
-  return fma(r, F32(0x1.62e43p-1f), fma(r * r, q, r * F32(-0x1.05c61p-29f)));
+// (e^r - 1 - r) / r^2
+TENSOTRON_INLINE F32 exp_tail(F32 r) {
+  return poly(r, 0x1.6bebdp-10f, 0x1.122796p-7f, 0x1.555674p-5f, 0x1.5554bp-3f, 0x1.fffffep-2f);
+}
+TENSOTRON_INLINE F32 expm1_poly(F32 r) { return fma(r * r, exp_tail(r), r); }
+TENSOTRON_INLINE F32 exp_poly(F32 r) {
+  F32 q = poly(r, 0x1.6a243p-10f, 0x1.123a02p-7f, 0x1.5558f2p-5f, 0x1.555492p-3f, 0x1.fffffcp-2f);
+  return fma(fma(q, r, F32(1)), r, F32(1));
+}
+TENSOTRON_INLINE F32 exp2_poly(F32 r) {
+  F32 q = poly(r, 0x1.414efep-13f, 0x1.5f03dap-10f, 0x1.3b2e0cp-7f, 0x1.c6af88p-5f, 0x1.ebfbdcp-3f);
+  return fma(r, F32(0x1.62e43p-1f), fma(r * r, q, r * F32(-0x1.05c61p-29f))) + F32(1);
 }
 
+// y * 2^n, rounded once, for y near 1 and t = n + POW32, n in [-160, 130].
+TENSOTRON_INLINE F32 scale(F32 y, F32 t) {
 #if defined(__AVX512F__)
-TENSOTRON_INLINE F32 scale(F32 y, F32 n) {
-  return F32((F32::Raw)_mm512_maskz_scalef_ps(0xffff, (__m512)y.v, (__m512)n.v));
-}
+  return F32((F32::Raw)_mm512_maskz_scalef_ps(0xffff, (__m512)y.v, (__m512)(t - F32(POW32)).v));
 #else
-// y * 2^n, rounded once, for y near 1 and integers n in [-160, 130]: in two factors, each a normal
-// number, so that only the second product can round.
-TENSOTRON_INLINE F32 scale(F32 y, F32 n) {
-  F32::Int k = as_int(n + F32(ROUND32)) - 0x4b400000, half = k >> 1;
+  // In two factors, each a normal number, so that only the second product can round.
+  F32::Int k = as_int(t) - 0x4b40007f, half = k >> 1;
   return y * as_float((half + 127) << 23) * as_float((k - half + 127) << 23);
-}
 #endif
-
+}
 TENSOTRON_INLINE F32 exp_clamped(F32 x) {
-  F32 t, n;
-  x = max(F32(-104.0f), min(F32(89.0f), x));  // NaN passes: it is the second operand
-  F32 p = exp_reduced(x, t, n);
-  return scale(p + F32(1), n);
+  F32 t, r = exp_reduced(max(F32(-104.0f), min(F32(89.0f), x)), t);  // NaN passes: the second operand
+  return scale(exp_poly(r), t);
 }
 TENSOTRON_INLINE F32 exp2_clamped(F32 x) {
-  F32 t, n;
   x = max(F32(-151.0f), min(F32(129.0f), x));
-  F32 p = exp2_reduced(x, t, n);
-  return scale(p + F32(1), n);
+  F32 t = x + F32(POW32);
+  return scale(exp2_poly(x - (t - F32(POW32))), t);
 }
 
 #if defined(__AVX512F__)
 TENSOTRON_INLINE F32 exp(F32 x) { return exp_clamped(x); }
 TENSOTRON_INLINE F32 exp2(F32 x) { return exp2_clamped(x); }
 #else
-// Where no lane leaves the normal range, 2^n is added to the exponent. The other case is out of
-// line; its result for a lane within the range is the same number.
+// Where no lane leaves the normal range, one factor does. The other case is out of line; its result
+// for a lane within the range is the same number.
 static __attribute__((noinline, unused)) void exp_any(float* x) { exp_clamped(F32::load(x)).store(x); }
 static __attribute__((noinline, unused)) void exp2_any(float* x) { exp2_clamped(F32::load(x)).store(x); }
 TENSOTRON_INLINE F32 exp(F32 x) {
   if (__builtin_expect(all(le(abs(x), F32(87.0f))), 1)) {
-    F32 t, n, p = exp_reduced(x, t, n);
-    return as_float(as_int(p + F32(1)) + (as_int(t) << 23));
+    F32 t, r = exp_reduced(x, t);
+    return exp_poly(r) * pow2(t);
   }
   alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
   x.store(lanes);
@@ -97,8 +95,8 @@ TENSOTRON_INLINE F32 exp(F32 x) {
 }
 TENSOTRON_INLINE F32 exp2(F32 x) {
   if (__builtin_expect(all(le(abs(x), F32(125.0f))), 1)) {
-    F32 t, n, p = exp2_reduced(x, t, n);
-    return as_float(as_int(p + F32(1)) + (as_int(t) << 23));
+    F32 t = x + F32(POW32);
+    return exp2_poly(x - (t - F32(POW32))) * pow2(t);
   }
   alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
   x.store(lanes);
@@ -108,19 +106,21 @@ TENSOTRON_INLINE F32 exp2(F32 x) {
 #endif
 
 TENSOTRON_INLINE F32 expm1(F32 x) {
-  F32 t, n;
-  F32 p = exp_reduced(max(F32(-18.0f), min(F32(89.0f), x)), t, n);
-  F32 s = as_float((as_int(t) << 23) + 0x3f000000);  // 2^n / 2: 2^128 would overflow
+  F32 t, p = expm1_poly(exp_reduced(max(F32(-18.0f), min(F32(89.0f), x)), t, POW32 - 1));
+  F32 s = pow2(t);  // 2^n / 2: 2^128 would overflow
   F32 r = fma(p, s, s - F32(0.5f));
   return select(lt(abs(x), F32(0x1p-25f)), x, r + r);
 }
 
+// h / (1 + h), h = (e^2a - 1) / 2, a = |x|. With 2a = n log(2) + 2r, h = 2^n p + (2^n - 1) / 2 is
+// accurate near 0, p being (e^2r - 1) / 2. Where log(2) needed a second part, tanh is flat.
 TENSOTRON_INLINE F32 tanh(F32 x) {
-  F32 t, n;
-  F32 y = min(F32(10.0f), abs(x));
-  F32 p = exp_reduced(y + y, t, n), s = pow2_rounded(t);
-  F32 e = fma(p, s, s - F32(1));  // expm1(2|x|), accurate near 0
-  return copysign(quotient(e, e + F32(2)), x);
+  F32 a = min(F32(10.0f), abs(x));
+  F32 t = fma(a, F32(0x1.715476p+1f), F32(POW32)), s = pow2(t);
+  F32 r = fma(t - F32(POW32), F32(-0x1.62e43p-2f), a);
+  F32 q = poly(r, 0x1.6bebc8p-5f, 0x1.1227c8p-3f, 0x1.555674p-2f, 0x1.5554bp-1f, 0x1.fffffep-1f);
+  F32 h = fma(fma(r * r, q, r), s, fma(s, F32(0.5f), F32(-0.5f)));
+  return xorsign(quotient(h, h + F32(1)), x);
 }
 
 TENSOTRON_INLINE F32 sigmoid(F32 x) {
@@ -130,18 +130,14 @@ TENSOTRON_INLINE F32 sigmoid(F32 x) {
 
 // e^|x| / 4 - 1/4 and e^|x| / 4 have the range that sinh and cosh need beyond exp's.
 TENSOTRON_INLINE F32 sinh(F32 x) {
-  F32 t, n, a = abs(x);
-  F32 p = exp_reduced(min(F32(89.6f), a), t, n);
-  F32 s = as_float((as_int(t) << 23) + 0x3e800000);
+  F32 t, a = abs(x), p = expm1_poly(exp_reduced(min(F32(89.6f), a), t, POW32 - 2)), s = pow2(t);
   F32 h = fma(p, s, s - F32(0.25f));
   F32 y = F32(2) * (h + h / fma(h, F32(4), F32(1)));
   return copysign(select(lt(a, F32(0x1p-13f)), a, y), x);
 }
 TENSOTRON_INLINE F32 cosh(F32 x) {
-  F32 t, n;
-  F32 p = exp_reduced(min(F32(89.6f), abs(x)), t, n);
-  F32 s = as_float((as_int(t) << 23) + 0x3e800000);
-  F32 e = fma(p, s, s);
+  F32 t, r = exp_reduced(min(F32(89.6f), abs(x)), t, POW32 - 2);
+  F32 e = exp_poly(r) * pow2(t);
   return fma(e, F32(2), F32(0.125f) / e);
 }
 
@@ -162,16 +158,16 @@ TENSOTRON_INLINE F32 log_reduced(F32 x, F32& e) {
 }
 // log(1 + f) = f + f^2 p(f)
 TENSOTRON_INLINE F32 log_poly(F32 f) {
-  return poly(f, 0x1.31b89ap-5f, -0x1.75d5ep-4f, 0x1.e180ap-4f, -0x1.051eeep-3f, 0x1.244a9ap-3f,
-              -0x1.5509f6p-3f, 0x1.9997ap-3f, -0x1.0000c2p-2f, 0x1.55555cp-2f, -0x1.fffffep-2f);
+  return poly(f, -0x1.6fe5cep-5f, 0x1.abf67ep-4f, -0x1.0d9002p-3f, 0x1.2897bcp-3f, -0x1.54f24p-3f,
+              0x1.99685ap-3f, -0x1.000024p-2f, 0x1.5555a6p-2f, -0.5f);
 }
 TENSOTRON_INLINE F32 log_combine(F32 e, F32 f) {
   F32 y = fma(f * f, log_poly(f), e * F32(0x1.7f7d1cp-20f));
   return fma(e, F32(0x1.62e4p-1f), f + y);
 }
 TENSOTRON_INLINE F32 log2_combine(F32 e, F32 f) {
-  F32 p = poly(f, 0x1.b90ff4p-5f, -0x1.0daa5p-3f, 0x1.5b54a2p-3f, -0x1.78b7bap-3f, 0x1.a5aff8p-3f,
-               -0x1.ec03e2p-3f, 0x1.277558p-2f, -0x1.71559p-2f, 0x1.ec70a6p-2f, -0x1.715476p-1f);
+  F32 p = poly(f, -0x1.0961dp-4f, 0x1.34b5bep-3f, -0x1.84e584p-3f, 0x1.abe492p-3f, -0x1.ebe1acp-3f,
+               0x1.27533ep-2f, -0x1.7154acp-2f, 0x1.ec7114p-2f, -0x1.715476p-1f);
   // The product's rounding error goes into the tail: e and f / log(2) may cancel.
   F32 c(0x1.715476p+0f), high = f * c;
   F32 tail = fma(f * f, p, fma(f, F32(0x1.4ae0cp-26f), fma(f, c, -high)));
@@ -229,7 +225,7 @@ TENSOTRON_INLINE F32 log1p(F32 x) {
   F32 c = (F32(1) - (u - d)) + (x - d);  // u + c = 1 + x exactly
   F32 e, f = log_reduced(u, e);
   // The lost digits on the scale of f; where 2^-e would leave the range they no longer matter.
-  f = fma(c, pow2_rounded(F32(ROUND32) - min(e, F32(100.0f))), f);
+  f = fma(c, pow2(F32(POW32) - min(e, F32(100.0f))), f);
   F32 y = log_combine(e, f);
   y = select(gt(x, F32(-1)), y, select(eq(x, F32(-1)), F32(-INF32), F32(NAN32)));
   return copysign(select(eq(x, F32(INF32)), x, y), x);
@@ -370,16 +366,28 @@ TENSOTRON_INLINE F32 atanh(F32 x) {
 }
 
 TENSOTRON_INLINE F32 erf(F32 x) {
-  F32 t, n, a = abs(x), z = x * x;
+  F32 t, a = abs(x), z = x * x;
   F32 low = poly(z, -0x1.4d6bfp-11f, 0x1.4b801p-8f, -0x1.b732fep-6f, 0x1.ce24d4p-4f, -0x1.81271ep-2f, 0x1.06eba8p-3f);
   low = fma(a, low, a);
   // Above: 1 - exp(g(a)), g the logarithm of erfc; at 4 erf is 1.
   F32 b = min(F32(4), a);
   F32 g = poly(b, 0x1.ad50f4p-13f, -0x1.99f302p-9f, 0x1.719172p-6f, -0x1.ac71c2p-4f, -0x1.45db26p-1f, -0x1.20cbap+0f, -0x1.8a0aacp-14f);
-  F32 p = exp_reduced(g, t, n), s = pow2_rounded(t);
+  F32 p = expm1_poly(exp_reduced(g, t)), s = pow2(t);
   F32 high = fma(-p, s, F32(1) - s);
   return copysign(select(lt(a, F32(0.84f)), low, high), x);
 }
+// erfinv(x) / x is a function of w = -log(1 - x^2), smooth in w near 0 and in sqrt(w) in the tails.
+TENSOTRON_INLINE F32 erfinv(F32 x) {
+  F32 a = abs(x), e, f = log_reduced((F32(1) - a) * (F32(1) + a), e), w = -log_combine(e, f);
+  F32 v = sqrt(max(w, F32(0))) - F32(3.125f);
+  F32 low = poly(w, -0x1.2e0e7cp-27f, 0x1.daa8a9p-23f, -0x1.09469dp-19f, 0x1.0b4f58p-18f, 0x1.75d71ep-15f,
+                 -0x1.0b5933p-13f, -0x1.31f5fbp-9f, 0x1.7a6d21p-7f, 0x1.db2a10p-3f, 0x1.c5bf88p-1f);
+  F32 high = poly(v, 0x1.e985dap-14f, -0x1.77a6aep-13f, -0x1.3dc098p-12f, 0x1.59a262p-10f, -0x1.4bcf4ep-9f,
+                  0x1.ef366cp-9f, -0x1.5b479ep-8f, 0x1.cdff7ap-8f, 0x1.00f3b4p+0f, 0x1.7aaa3cp+1f);
+  F32 y = a * select(lt(w, F32(5)), low, high);
+  return copysign(select(lt(a, F32(1)), y, select(eq(a, F32(1)), F32(INF32), F32(NAN32))), x);
+}
+
 // erfc(a) = exp(-a^2) r(u) / (1 + 2a), u = (a - 3) / (a + 3), for 0 <= a < 10.1
 TENSOTRON_INLINE F64 erfc_wide(F64 a) {
   F64 u = (a - F64(3)) / (a + F64(3));
@@ -393,22 +401,6 @@ TENSOTRON_INLINE F32 erfc(F32 x) {
   F64 low = erfc_wide(widen_low(a)), high = erfc_wide(widen_high(a));
   Mask<float> below = lt(x, F32(0));
   return select(below, narrow(F64(2) - low, F64(2) - high), narrow(low, high));
-}
-
-// erfinv(x) / x is a function of w = -log(1 - x^2), smooth in w near 0 and in sqrt(w) in the tails.
-TENSOTRON_INLINE F64 erfinv_wide(F64 x) {
-  F64 w = -log_wide((F64(1) - x) * (F64(1) + x)), s = sqrt(w);
-  F64 low = poly(w, -0x1.2e0e7cd9e1b9fp-27, 0x1.daa8a94b8104dp-23, -0x1.09469dab89c71p-19, 0x1.0b4f5860e64b4p-18,
-                 0x1.75d71e24c4f2ap-15, -0x1.0b59337f5dd27p-13, -0x1.31f5fb7a6ed3ep-9, 0x1.7a6d216cba9cap-7,
-                 0x1.db2a0f855e2f4p-3, 0x1.c5bf88f0b92p-1);
-  F64 high = poly(s, 0x1.e985da31378b7p-14, -0x1.c5b90fa8d50f3p-9, 0x1.7254b68d683a7p-5, -0x1.5c625189df229p-2,
-                  0x1.9e814c56093a6p+0, -0x1.412b2794481afp+2, 0x1.40205fb6a983fp+3, -0x1.821cdcfc30be7p+3,
-                  0x1.10dbb5f5408fap+3, -0x1.ab5b651484e7ep+0);
-  return x * select(lt(w, F64(5)), low, high);
-}
-TENSOTRON_INLINE F32 erfinv(F32 x) {
-  F32 a = abs(x), y = narrow(erfinv_wide(widen_low(a)), erfinv_wide(widen_high(a)));
-  return copysign(select(lt(a, F32(1)), y, select(eq(a, F32(1)), F32(INF32), F32(NAN32))), x);
 }
 
 // 2^(y log2 x) for x > 0. Outside +-200 the result has left float's range.

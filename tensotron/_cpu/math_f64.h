@@ -10,11 +10,12 @@ typedef uint64_t U64 __attribute__((vector_size(TENSOTRON_VEC_BYTES)));
 static constexpr double INF64 = __builtin_inf();
 static constexpr double NAN64 = __builtin_nan("");
 
-// Adding 1.5 * 2^52 rounds to an integer and leaves that integer in the low bits.
-static constexpr double ROUND64 = 0x1.8p52;
+// Adding 1.5 * 2^52 rounds to an integer and leaves that integer in the low bits. With the exponent's
+// bias on top, shifting those bits to the exponent gives the power of two.
+static constexpr double ROUND64 = 0x1.8p52, POW64 = ROUND64 + 1023;
 
-// 2^n for an integer n in [-1022, 1023] held in the low bits of t = n + ROUND64.
-TENSOTRON_INLINE F64 pow2_rounded(F64 t) { return as_float((as_int(t) << 52) + 0x3ff0000000000000); }
+// 2^n for t = n + POW64, n in [-1022, 1023]; a smaller bias in t divides the result by a power of two.
+TENSOTRON_INLINE F64 pow2(F64 t) { return as_float(as_int(t) << 52); }
 
 // ---- exponential ----------------------------------------------------------------------------
 
@@ -25,48 +26,46 @@ TENSOTRON_INLINE F64 expm1_poly(F64 r) {
                0x1.555555555553fp-5, 0x1.5555555555559p-3, 0x1p-1);
   return fma(r * r, q, r);
 }
-// exp(x) = 2^n (1 + p): returns p and n, also as t = n + ROUND64.
-TENSOTRON_INLINE F64 exp_reduced(F64 x, F64& t, F64& n) {
-  t = fma(x, F64(0x1.71547652b82fep+0), F64(ROUND64));
-  n = t - F64(ROUND64);
-  F64 r = fma(n, F64(-0x1.62e42feep-1), x);
-  r = fma(n, F64(-0x1.a39ef35793c76p-33), r);
-  return expm1_poly(r);
+// x = n log(2) + r, |r| <= log(2) / 2: returns r, and t = n + round.
+TENSOTRON_INLINE F64 exp_reduced(F64 x, F64& t, double round = POW64) {
+  t = fma(x, F64(0x1.71547652b82fep+0), F64(round));
+  F64 n = t - F64(round);
+  F64 r = fma(n, F64(-0x1.62e42feep-1), x);  // log(2) in two parts, the first short enough for an exact product
+  return fma(n, F64(-0x1.a39ef35793c76p-33), r);
 }
-// y * 2^n, rounded once, for y near 1 and integers n in [-1100, 1030].
-TENSOTRON_INLINE F64 scale(F64 y, F64 n) {
+// y * 2^n, rounded once, for y near 1 and t = n + POW64, n in [-1100, 1030].
+TENSOTRON_INLINE F64 scale(F64 y, F64 t) {
+  F64 n = t - F64(POW64);
 #if defined(__AVX512F__)
   return F64((F64::Raw)_mm512_maskz_scalef_pd(0xff, (__m512d)y.v, (__m512d)n.v));
 #else
-  F64 t = fma(n, F64(0.5), F64(ROUND64));
-  return y * pow2_rounded(t) * pow2_rounded(n - (t - F64(ROUND64)) + F64(ROUND64));
+  // In two factors, each a normal number, so that only the second product can round.
+  F64 half = fma(n, F64(0.5), F64(POW64));
+  return y * pow2(half) * pow2(t - (half - F64(POW64)));
 #endif
 }
 
 TENSOTRON_INLINE F64 exp(F64 x) {
-  F64 t, n;
-  x = max(F64(-746), min(F64(710), x));  // NaN passes: it is the second operand
-  F64 p = exp_reduced(x, t, n);
-  return scale(p + F64(1), n);
+  F64 t, r = exp_reduced(max(F64(-746), min(F64(710), x)), t);  // NaN passes: the second operand
+  return scale(expm1_poly(r) + F64(1), t);
 }
 TENSOTRON_INLINE F64 exp2(F64 x) {
   x = max(F64(-1076), min(F64(1025), x));
-  F64 n = (x + F64(ROUND64)) - F64(ROUND64);
-  return scale(expm1_poly((x - n) * F64(0x1.62e42fefa39efp-1)) + F64(1), n);
+  F64 t = x + F64(POW64), r = x - (t - F64(POW64));
+  return scale(expm1_poly(r * F64(0x1.62e42fefa39efp-1)) + F64(1), t);
 }
 TENSOTRON_INLINE F64 expm1(F64 x) {
-  F64 t, n;
-  F64 p = exp_reduced(max(F64(-40), min(F64(710), x)), t, n);
-  F64 s = as_float((as_int(t) << 52) + 0x3fe0000000000000);  // 2^n / 2: 2^1024 would overflow
+  F64 t, p = expm1_poly(exp_reduced(max(F64(-40), min(F64(710), x)), t, POW64 - 1));
+  F64 s = pow2(t);  // 2^n / 2: 2^1024 would overflow
   F64 r = fma(p, s, s - F64(0.5));
   return select(lt(abs(x), F64(0x1p-54)), x, r + r);
 }
+// h / (1 + h), h = (e^2|x| - 1) / 2, which expm1's form keeps accurate near 0.
 TENSOTRON_INLINE F64 tanh(F64 x) {
-  F64 t, n;
-  F64 y = min(F64(22), abs(x));
-  F64 p = exp_reduced(y + y, t, n), s = pow2_rounded(t);
-  F64 e = fma(p, s, s - F64(1));  // expm1(2|x|), accurate near 0
-  return copysign(e / (e + F64(2)), x);
+  F64 t, a = min(F64(22), abs(x));
+  F64 p = expm1_poly(exp_reduced(a + a, t, POW64 - 1)), s = pow2(t);
+  F64 h = fma(p, s, s - F64(0.5));
+  return xorsign(h / (h + F64(1)), x);
 }
 TENSOTRON_INLINE F64 sigmoid(F64 x) {
   F64 e = exp(-abs(x));
@@ -120,7 +119,7 @@ TENSOTRON_INLINE F64 log1p(F64 x) {
   F64 c = (F64(1) - (u - d)) + (x - d);  // u + c = 1 + x exactly
   F64 e, f = log_reduced(u, e);
   // The lost digits on the scale of f; where 2^-e would leave the range they no longer matter.
-  f = fma(c, pow2_rounded(F64(ROUND64) - min(e, F64(500))), f);
+  f = fma(c, pow2(F64(POW64) - min(e, F64(500))), f);
   F64 y = log_combine(e, f);
   y = select(gt(x, F64(-1)), y, select(eq(x, F64(-1)), F64(-INF64), F64(NAN64)));
   return copysign(select(eq(x, F64(INF64)), x, y), x);
@@ -230,10 +229,10 @@ TENSOTRON_INLINE F64 log_wide(F64 x) {
 }
 // 2^x for |x| < 1000
 TENSOTRON_INLINE F64 exp2_wide(F64 x) {
-  F64 t = x + F64(ROUND64), r = x - (t - F64(ROUND64));
+  F64 t = x + F64(POW64), r = x - (t - F64(POW64));
   F64 p = poly(r, 0x1.fde5edbf8b9b4p-17, 0x1.445c840bea6efp-13, 0x1.5d8a860d9a84ep-10, 0x1.3b29f39d3a4bcp-7,
                0x1.c6b08ac05bb58p-5, 0x1.ebfbe07787a9p-3, 0x1.62e42ff0e1a01p-1);
-  return fma(r, p, F64(1)) * pow2_rounded(t);
+  return fma(r, p, F64(1)) * pow2(t);
 }
 TENSOTRON_INLINE F64 exp_wide(F64 x) { return exp2_wide(x * F64(0x1.71547652b82fep+0)); }
 // tan for 0 <= x <= 65536
