@@ -28,8 +28,8 @@ pytestmark = [
 def results(compiler, isa, emulator, path):
     """name -> arrays, in the order of the program's output."""
     program = path / f"isa_{isa}"
-    sources = [str(ROOT / "tests/kernels/isa.cpp"), str(CPU / "kernels.cpp")]
-    sources += [str(p) for p in CPU.glob("*.cpp") if p.name in ("generator.cpp", "random.cpp", "scratch.cpp")]
+    sources = [ROOT / "tests/kernels/isa.cpp", *CPU.glob("kernels*.cpp")]
+    sources += [CPU / f"{name}.cpp" for name in ("generator", "random", "scratch")]
     subprocess.run([*compiler, *FLAGS, f"-DTENSOTRON_ISA={isa}", *sources, "-o", program], check=True)
     out = subprocess.run([*emulator, program], check=True, capture_output=True, timeout=300).stdout
     found, at = [], 0
