@@ -8,7 +8,7 @@
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
-typedef Vec<float> F32;
+typedef Vec<float> VecF;
 
 static constexpr float INF32 = __builtin_inff();
 static constexpr float NAN32 = __builtin_nanf("");
@@ -18,14 +18,14 @@ static constexpr float NAN32 = __builtin_nanf("");
 static constexpr float ROUND32 = 0x1.8p23f, POW32 = ROUND32 + 127;
 
 // 2^n for t = n + POW32, n in [-126, 127]; a smaller bias in t divides the result by a power of two.
-TENSOTRON_INLINE F32 pow2(F32 t) { return as_float(as_int(t) << 23); }
+TENSOTRON_INLINE VecF pow2(VecF t) { return as_float(as_int(t) << 23); }
 
 // a / b for b far from overflow and underflow and |a| <= |b|. A 512-bit division takes as long as a
 // whole polynomial; the quotient by reciprocal and remainder is as good to a few parts in 2^28.
-TENSOTRON_INLINE F32 quotient(F32 a, F32 b) {
+TENSOTRON_INLINE VecF quotient(VecF a, VecF b) {
 #if defined(__AVX512F__)
-  F32 r((F32::Raw)_mm512_maskz_rcp14_ps(0xffff, (__m512)b.v));
-  F32 q = a * r;
+  VecF r((VecF::Raw)_mm512_maskz_rcp14_ps(0xffff, (__m512)b.v));
+  VecF q = a * r;
   return fma(fma(-q, b, a), r, q);
 #else
   return a / b;
@@ -35,200 +35,200 @@ TENSOTRON_INLINE F32 quotient(F32 a, F32 b) {
 // ---- exponential ----------------------------------------------------------------------------
 
 // x = n log(2) + r, |r| <= log(2) / 2: returns r, and t = n + round.
-TENSOTRON_INLINE F32 exp_reduced(F32 x, F32& t, float round = POW32) {
-  t = fma(x, F32(0x1.715476p+0f), F32(round));
-  F32 n = t - F32(round);
-  F32 r = fma(n, F32(-0x1.62e4p-1f), x);  // log(2) in two parts, the first short enough for an exact product
-  return fma(n, F32(-0x1.7f7d1cp-20f), r);
+TENSOTRON_INLINE VecF exp_reduced(VecF x, VecF& t, float round = POW32) {
+  t = fma(x, VecF(0x1.715476p+0f), VecF(round));
+  VecF n = t - VecF(round);
+  VecF r = fma(n, VecF(-0x1.62e4p-1f), x);  // log(2) in two parts, the first short enough for an exact product
+  return fma(n, VecF(-0x1.7f7d1cp-20f), r);
 }
 // (e^r - 1 - r) / r^2
-TENSOTRON_INLINE F32 exp_tail(F32 r) {
+TENSOTRON_INLINE VecF exp_tail(VecF r) {
   return poly(r, 0x1.6bebdp-10f, 0x1.122796p-7f, 0x1.555674p-5f, 0x1.5554bp-3f, 0x1.fffffep-2f);
 }
-TENSOTRON_INLINE F32 expm1_poly(F32 r) { return fma(r * r, exp_tail(r), r); }
-TENSOTRON_INLINE F32 exp_poly(F32 r) {
-  F32 q = poly(r, 0x1.6a243p-10f, 0x1.123a02p-7f, 0x1.5558f2p-5f, 0x1.555492p-3f, 0x1.fffffcp-2f);
-  return fma(fma(q, r, F32(1)), r, F32(1));
+TENSOTRON_INLINE VecF expm1_poly(VecF r) { return fma(r * r, exp_tail(r), r); }
+TENSOTRON_INLINE VecF exp_poly(VecF r) {
+  VecF q = poly(r, 0x1.6a243p-10f, 0x1.123a02p-7f, 0x1.5558f2p-5f, 0x1.555492p-3f, 0x1.fffffcp-2f);
+  return fma(fma(q, r, VecF(1)), r, VecF(1));
 }
-TENSOTRON_INLINE F32 exp2_poly(F32 r) {
-  F32 q = poly(r, 0x1.414efep-13f, 0x1.5f03dap-10f, 0x1.3b2e0cp-7f, 0x1.c6af88p-5f, 0x1.ebfbdcp-3f);
-  return fma(r, F32(0x1.62e43p-1f), fma(r * r, q, r * F32(-0x1.05c61p-29f))) + F32(1);
+TENSOTRON_INLINE VecF exp2_poly(VecF r) {
+  VecF q = poly(r, 0x1.414efep-13f, 0x1.5f03dap-10f, 0x1.3b2e0cp-7f, 0x1.c6af88p-5f, 0x1.ebfbdcp-3f);
+  return fma(r, VecF(0x1.62e43p-1f), fma(r * r, q, r * VecF(-0x1.05c61p-29f))) + VecF(1);
 }
 
 // y * 2^n, rounded once, for y near 1 and t = n + POW32, n in [-160, 130].
-TENSOTRON_INLINE F32 scale(F32 y, F32 t) {
+TENSOTRON_INLINE VecF scale(VecF y, VecF t) {
 #if defined(__AVX512F__)
-  return F32((F32::Raw)_mm512_maskz_scalef_ps(0xffff, (__m512)y.v, (__m512)(t - F32(POW32)).v));
+  return VecF((VecF::Raw)_mm512_maskz_scalef_ps(0xffff, (__m512)y.v, (__m512)(t - VecF(POW32)).v));
 #else
   // In two factors, each a normal number, so that only the second product can round.
-  F32::Int k = as_int(t) - 0x4b40007f, half = k >> 1;
+  VecF::Int k = as_int(t) - 0x4b40007f, half = k >> 1;
   return y * as_float((half + 127) << 23) * as_float((k - half + 127) << 23);
 #endif
 }
-TENSOTRON_INLINE F32 exp_clamped(F32 x) {
-  F32 t, r = exp_reduced(max(F32(-104.0f), min(F32(89.0f), x)), t);  // NaN passes: the second operand
+TENSOTRON_INLINE VecF exp_clamped(VecF x) {
+  VecF t, r = exp_reduced(max(VecF(-104.0f), min(VecF(89.0f), x)), t);  // NaN passes: the second operand
   return scale(exp_poly(r), t);
 }
-TENSOTRON_INLINE F32 exp2_clamped(F32 x) {
-  x = max(F32(-151.0f), min(F32(129.0f), x));
-  F32 t = x + F32(POW32);
-  return scale(exp2_poly(x - (t - F32(POW32))), t);
+TENSOTRON_INLINE VecF exp2_clamped(VecF x) {
+  x = max(VecF(-151.0f), min(VecF(129.0f), x));
+  VecF t = x + VecF(POW32);
+  return scale(exp2_poly(x - (t - VecF(POW32))), t);
 }
 
 #if defined(__AVX512F__)
-TENSOTRON_INLINE F32 exp(F32 x) { return exp_clamped(x); }
-TENSOTRON_INLINE F32 exp2(F32 x) { return exp2_clamped(x); }
+TENSOTRON_INLINE VecF exp(VecF x) { return exp_clamped(x); }
+TENSOTRON_INLINE VecF exp2(VecF x) { return exp2_clamped(x); }
 #else
 // Where no lane leaves the normal range, one factor does. The other case is out of line; its result
 // for a lane within the range is the same number.
-static __attribute__((noinline, unused)) void exp_any(float* x) { exp_clamped(F32::load(x)).store(x); }
-static __attribute__((noinline, unused)) void exp2_any(float* x) { exp2_clamped(F32::load(x)).store(x); }
-TENSOTRON_INLINE F32 exp(F32 x) {
-  if (__builtin_expect(all(le(abs(x), F32(87.0f))), 1)) {
-    F32 t, r = exp_reduced(x, t);
+static __attribute__((noinline, unused)) void exp_any(float* x) { exp_clamped(VecF::load(x)).store(x); }
+static __attribute__((noinline, unused)) void exp2_any(float* x) { exp2_clamped(VecF::load(x)).store(x); }
+TENSOTRON_INLINE VecF exp(VecF x) {
+  if (__builtin_expect(all(le(abs(x), VecF(87.0f))), 1)) {
+    VecF t, r = exp_reduced(x, t);
     return exp_poly(r) * pow2(t);
   }
-  alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
+  alignas(TENSOTRON_VEC_BYTES) float lanes[VecF::size];
   x.store(lanes);
   exp_any(lanes);
-  return F32::load(lanes);
+  return VecF::load(lanes);
 }
-TENSOTRON_INLINE F32 exp2(F32 x) {
-  if (__builtin_expect(all(le(abs(x), F32(125.0f))), 1)) {
-    F32 t = x + F32(POW32);
-    return exp2_poly(x - (t - F32(POW32))) * pow2(t);
+TENSOTRON_INLINE VecF exp2(VecF x) {
+  if (__builtin_expect(all(le(abs(x), VecF(125.0f))), 1)) {
+    VecF t = x + VecF(POW32);
+    return exp2_poly(x - (t - VecF(POW32))) * pow2(t);
   }
-  alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
+  alignas(TENSOTRON_VEC_BYTES) float lanes[VecF::size];
   x.store(lanes);
   exp2_any(lanes);
-  return F32::load(lanes);
+  return VecF::load(lanes);
 }
 #endif
 
-TENSOTRON_INLINE F32 expm1(F32 x) {
-  F32 t, p = expm1_poly(exp_reduced(max(F32(-18.0f), min(F32(89.0f), x)), t, POW32 - 1));
-  F32 s = pow2(t);  // 2^n / 2: 2^128 would overflow
-  F32 r = fma(p, s, s - F32(0.5f));
-  return select(lt(abs(x), F32(0x1p-25f)), x, r + r);
+TENSOTRON_INLINE VecF expm1(VecF x) {
+  VecF t, p = expm1_poly(exp_reduced(max(VecF(-18.0f), min(VecF(89.0f), x)), t, POW32 - 1));
+  VecF s = pow2(t);  // 2^n / 2: 2^128 would overflow
+  VecF r = fma(p, s, s - VecF(0.5f));
+  return select(lt(abs(x), VecF(0x1p-25f)), x, r + r);
 }
 
 // h / (1 + h), h = (e^2a - 1) / 2, a = |x|. With 2a = n log(2) + 2r, h = 2^n p + (2^n - 1) / 2 is
 // accurate near 0, p being (e^2r - 1) / 2. Where log(2) needed a second part, tanh is flat.
-TENSOTRON_INLINE F32 tanh(F32 x) {
-  F32 a = min(F32(10.0f), abs(x));
-  F32 t = fma(a, F32(0x1.715476p+1f), F32(POW32)), s = pow2(t);
-  F32 r = fma(t - F32(POW32), F32(-0x1.62e43p-2f), a);
-  F32 q = poly(r, 0x1.6bebc8p-5f, 0x1.1227c8p-3f, 0x1.555674p-2f, 0x1.5554bp-1f, 0x1.fffffep-1f);
-  F32 h = fma(fma(r * r, q, r), s, fma(s, F32(0.5f), F32(-0.5f)));
-  return xorsign(quotient(h, h + F32(1)), x);
+TENSOTRON_INLINE VecF tanh(VecF x) {
+  VecF a = min(VecF(10.0f), abs(x));
+  VecF t = fma(a, VecF(0x1.715476p+1f), VecF(POW32)), s = pow2(t);
+  VecF r = fma(t - VecF(POW32), VecF(-0x1.62e43p-2f), a);
+  VecF q = poly(r, 0x1.6bebc8p-5f, 0x1.1227c8p-3f, 0x1.555674p-2f, 0x1.5554bp-1f, 0x1.fffffep-1f);
+  VecF h = fma(fma(r * r, q, r), s, fma(s, VecF(0.5f), VecF(-0.5f)));
+  return xorsign(quotient(h, h + VecF(1)), x);
 }
 
-TENSOTRON_INLINE F32 sigmoid(F32 x) {
-  F32 e = exp(-abs(x));
-  return quotient(select(lt(x, F32(0)), e, F32(1)), e + F32(1));
+TENSOTRON_INLINE VecF sigmoid(VecF x) {
+  VecF e = exp(-abs(x));
+  return quotient(select(lt(x, VecF(0)), e, VecF(1)), e + VecF(1));
 }
 
 // e^|x| / 4 - 1/4 and e^|x| / 4 have the range that sinh and cosh need beyond exp's.
-TENSOTRON_INLINE F32 sinh(F32 x) {
-  F32 t, a = abs(x), p = expm1_poly(exp_reduced(min(F32(89.6f), a), t, POW32 - 2)), s = pow2(t);
-  F32 h = fma(p, s, s - F32(0.25f));
-  F32 y = F32(2) * (h + h / fma(h, F32(4), F32(1)));
-  return copysign(select(lt(a, F32(0x1p-13f)), a, y), x);
+TENSOTRON_INLINE VecF sinh(VecF x) {
+  VecF t, a = abs(x), p = expm1_poly(exp_reduced(min(VecF(89.6f), a), t, POW32 - 2)), s = pow2(t);
+  VecF h = fma(p, s, s - VecF(0.25f));
+  VecF y = VecF(2) * (h + h / fma(h, VecF(4), VecF(1)));
+  return copysign(select(lt(a, VecF(0x1p-13f)), a, y), x);
 }
-TENSOTRON_INLINE F32 cosh(F32 x) {
-  F32 t, r = exp_reduced(min(F32(89.6f), abs(x)), t, POW32 - 2);
-  F32 e = exp_poly(r) * pow2(t);
-  return fma(e, F32(2), F32(0.125f) / e);
+TENSOTRON_INLINE VecF cosh(VecF x) {
+  VecF t, r = exp_reduced(min(VecF(89.6f), abs(x)), t, POW32 - 2);
+  VecF e = exp_poly(r) * pow2(t);
+  return fma(e, VecF(2), VecF(0.125f) / e);
 }
 
 // ---- logarithm ------------------------------------------------------------------------------
 
 // x = 2^e (1 + f), 1 + f in [3/4, 3/2), for normal positive x.
-TENSOTRON_INLINE F32 log_reduced(F32 x, F32& e) {
+TENSOTRON_INLINE VecF log_reduced(VecF x, VecF& e) {
 #if defined(__AVX512F__)
   // Also right for denormals, 0 (e = -inf), infinity (e = inf), negative numbers and NaN (f = NaN).
   __m512 m = _mm512_maskz_getmant_ps(0xffff, (__m512)x.v, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
-  e = F32((F32::Raw)_mm512_maskz_getexp_ps(0xffff, (__m512)x.v)) - F32((F32::Raw)_mm512_maskz_getexp_ps(0xffff, m));
-  return F32((F32::Raw)m) - F32(1);
+  e = VecF((VecF::Raw)_mm512_maskz_getexp_ps(0xffff, (__m512)x.v)) - VecF((VecF::Raw)_mm512_maskz_getexp_ps(0xffff, m));
+  return VecF((VecF::Raw)m) - VecF(1);
 #else
-  F32::Int b = as_int(x) - 0x3f400000;
-  e = F32(__builtin_convertvector(b >> 23, F32::Raw));
-  return as_float((b & 0x007fffff) + 0x3f400000) - F32(1);
+  VecF::Int b = as_int(x) - 0x3f400000;
+  e = VecF(__builtin_convertvector(b >> 23, VecF::Raw));
+  return as_float((b & 0x007fffff) + 0x3f400000) - VecF(1);
 #endif
 }
 // log(1 + f) = f + f^2 p(f)
-TENSOTRON_INLINE F32 log_poly(F32 f) {
+TENSOTRON_INLINE VecF log_poly(VecF f) {
   return poly(f, -0x1.6fe5cep-5f, 0x1.abf67ep-4f, -0x1.0d9002p-3f, 0x1.2897bcp-3f, -0x1.54f24p-3f,
               0x1.99685ap-3f, -0x1.000024p-2f, 0x1.5555a6p-2f, -0.5f);
 }
-TENSOTRON_INLINE F32 log_combine(F32 e, F32 f) {
-  F32 y = fma(f * f, log_poly(f), e * F32(0x1.7f7d1cp-20f));
-  return fma(e, F32(0x1.62e4p-1f), f + y);
+TENSOTRON_INLINE VecF log_combine(VecF e, VecF f) {
+  VecF y = fma(f * f, log_poly(f), e * VecF(0x1.7f7d1cp-20f));
+  return fma(e, VecF(0x1.62e4p-1f), f + y);
 }
-TENSOTRON_INLINE F32 log2_combine(F32 e, F32 f) {
-  F32 p = poly(f, -0x1.0961dp-4f, 0x1.34b5bep-3f, -0x1.84e584p-3f, 0x1.abe492p-3f, -0x1.ebe1acp-3f,
+TENSOTRON_INLINE VecF log2_combine(VecF e, VecF f) {
+  VecF p = poly(f, -0x1.0961dp-4f, 0x1.34b5bep-3f, -0x1.84e584p-3f, 0x1.abe492p-3f, -0x1.ebe1acp-3f,
                0x1.27533ep-2f, -0x1.7154acp-2f, 0x1.ec7114p-2f, -0x1.715476p-1f);
   // The product's rounding error goes into the tail: e and f / log(2) may cancel.
-  F32 c(0x1.715476p+0f), high = f * c;
-  F32 tail = fma(f * f, p, fma(f, F32(0x1.4ae0cp-26f), fma(f, c, -high)));
+  VecF c(0x1.715476p+0f), high = f * c;
+  VecF tail = fma(f * f, p, fma(f, VecF(0x1.4ae0cp-26f), fma(f, c, -high)));
   return (e + high) + tail;
 }
 // y = log(x) put right for zero, negative numbers, infinity and NaN.
-TENSOTRON_INLINE F32 log_special(F32 x, F32 y) {
-  y = select(gt(x, F32(0)), y, select(eq(x, F32(0)), F32(-INF32), F32(NAN32)));
-  return select(eq(x, F32(INF32)), x, y);
+TENSOTRON_INLINE VecF log_special(VecF x, VecF y) {
+  y = select(gt(x, VecF(0)), y, select(eq(x, VecF(0)), VecF(-INF32), VecF(NAN32)));
+  return select(eq(x, VecF(INF32)), x, y);
 }
 
 #if defined(__AVX512F__)
-TENSOTRON_INLINE F32 log(F32 x) { F32 e, f = log_reduced(x, e); return log_combine(e, f); }
-TENSOTRON_INLINE F32 log2(F32 x) { F32 e, f = log_reduced(x, e); return log2_combine(e, f); }
+TENSOTRON_INLINE VecF log(VecF x) { VecF e, f = log_reduced(x, e); return log_combine(e, f); }
+TENSOTRON_INLINE VecF log2(VecF x) { VecF e, f = log_reduced(x, e); return log2_combine(e, f); }
 #else
-TENSOTRON_INLINE Mask<float> positive_normal(F32 x) { return ge(x, F32(0x1p-126f)) & lt(x, F32(INF32)); }
-TENSOTRON_INLINE F32 log_reduced_denormal(F32 x, F32& e) {
-  Mask<float> tiny = lt(x, F32(0x1p-126f));
-  F32 f = log_reduced(select(tiny, x * F32(0x1p23f), x), e);
-  e = e - select(tiny, F32(23), F32(0));
+TENSOTRON_INLINE Mask<float> positive_normal(VecF x) { return ge(x, VecF(0x1p-126f)) & lt(x, VecF(INF32)); }
+TENSOTRON_INLINE VecF log_reduced_denormal(VecF x, VecF& e) {
+  Mask<float> tiny = lt(x, VecF(0x1p-126f));
+  VecF f = log_reduced(select(tiny, x * VecF(0x1p23f), x), e);
+  e = e - select(tiny, VecF(23), VecF(0));
   return f;
 }
 static __attribute__((noinline, unused)) void log_any(float* p) {
-  F32 x = F32::load(p), e, f = log_reduced_denormal(x, e);
+  VecF x = VecF::load(p), e, f = log_reduced_denormal(x, e);
   log_special(x, log_combine(e, f)).store(p);
 }
 static __attribute__((noinline, unused)) void log2_any(float* p) {
-  F32 x = F32::load(p), e, f = log_reduced_denormal(x, e);
+  VecF x = VecF::load(p), e, f = log_reduced_denormal(x, e);
   log_special(x, log2_combine(e, f)).store(p);
 }
-TENSOTRON_INLINE F32 log(F32 x) {
+TENSOTRON_INLINE VecF log(VecF x) {
   if (__builtin_expect(all(positive_normal(x)), 1)) {
-    F32 e, f = log_reduced(x, e);
+    VecF e, f = log_reduced(x, e);
     return log_combine(e, f);
   }
-  alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
+  alignas(TENSOTRON_VEC_BYTES) float lanes[VecF::size];
   x.store(lanes);
   log_any(lanes);
-  return F32::load(lanes);
+  return VecF::load(lanes);
 }
-TENSOTRON_INLINE F32 log2(F32 x) {
+TENSOTRON_INLINE VecF log2(VecF x) {
   if (__builtin_expect(all(positive_normal(x)), 1)) {
-    F32 e, f = log_reduced(x, e);
+    VecF e, f = log_reduced(x, e);
     return log2_combine(e, f);
   }
-  alignas(TENSOTRON_VEC_BYTES) float lanes[F32::size];
+  alignas(TENSOTRON_VEC_BYTES) float lanes[VecF::size];
   x.store(lanes);
   log2_any(lanes);
-  return F32::load(lanes);
+  return VecF::load(lanes);
 }
 #endif
 
-TENSOTRON_INLINE F32 log1p(F32 x) {
-  F32 u = x + F32(1), d = u - F32(1);
-  F32 c = (F32(1) - (u - d)) + (x - d);  // u + c = 1 + x exactly
-  F32 e, f = log_reduced(u, e);
+TENSOTRON_INLINE VecF log1p(VecF x) {
+  VecF u = x + VecF(1), d = u - VecF(1);
+  VecF c = (VecF(1) - (u - d)) + (x - d);  // u + c = 1 + x exactly
+  VecF e, f = log_reduced(u, e);
   // The lost digits on the scale of f; where 2^-e would leave the range they no longer matter.
-  f = fma(c, pow2(F32(POW32) - min(e, F32(100.0f))), f);
-  F32 y = log_combine(e, f);
-  y = select(gt(x, F32(-1)), y, select(eq(x, F32(-1)), F32(-INF32), F32(NAN32)));
-  return copysign(select(eq(x, F32(INF32)), x, y), x);
+  f = fma(c, pow2(VecF(POW32) - min(e, VecF(100.0f))), f);
+  VecF y = log_combine(e, f);
+  y = select(gt(x, VecF(-1)), y, select(eq(x, VecF(-1)), VecF(-INF32), VecF(NAN32)));
+  return copysign(select(eq(x, VecF(INF32)), x, y), x);
 }
 
 // ---- trigonometry ---------------------------------------------------------------------------
@@ -237,203 +237,203 @@ TENSOTRON_INLINE F32 log1p(F32 x) {
 static constexpr float TRIG_LIMIT32 = TENSOTRON_HAS_FMA ? 65536.0f : 8192.0f;
 
 // x = n pi/2 + r, |r| <= pi/4; the low bits of the result are n's.
-TENSOTRON_INLINE F32::Int trig_reduced(F32 x, F32& r) {
-  F32 t = fma(x, F32(0x1.45f306p-1f), F32(ROUND32)), n = t - F32(ROUND32);
+TENSOTRON_INLINE VecF::Int trig_reduced(VecF x, VecF& r) {
+  VecF t = fma(x, VecF(0x1.45f306p-1f), VecF(ROUND32)), n = t - VecF(ROUND32);
 #if TENSOTRON_HAS_FMA
-  r = fma(n, F32(-0x1.921fb6p+0f), x);
-  r = fma(n, F32(0x1.777a5cp-25f), r);
-  r = fma(n, F32(0x1.ee59dap-50f), r);
+  r = fma(n, VecF(-0x1.921fb6p+0f), x);
+  r = fma(n, VecF(0x1.777a5cp-25f), r);
+  r = fma(n, VecF(0x1.ee59dap-50f), r);
 #else
   // Parts so short that the products are exact.
-  r = x - n * F32(0x1.92p+0f);
-  r = r - n * F32(0x1.fbp-12f);
-  r = r - n * F32(0x1.51p-22f);
-  r = r - n * F32(0x1.0bp-34f);
-  r = r - n * F32(0x1.184698p-44f);
+  r = x - n * VecF(0x1.92p+0f);
+  r = r - n * VecF(0x1.fbp-12f);
+  r = r - n * VecF(0x1.51p-22f);
+  r = r - n * VecF(0x1.0bp-34f);
+  r = r - n * VecF(0x1.184698p-44f);
 #endif
   return as_int(t);
 }
-TENSOTRON_INLINE F32 sin_poly(F32 r, F32 z) {
-  F32 p = poly(z, 0x1.6cc962p-19f, -0x1.a00f5cp-13f, 0x1.111108p-7f, -0x1.555556p-3f);
+TENSOTRON_INLINE VecF sin_poly(VecF r, VecF z) {
+  VecF p = poly(z, 0x1.6cc962p-19f, -0x1.a00f5cp-13f, 0x1.111108p-7f, -0x1.555556p-3f);
   return fma(r * z, p, r);
 }
-TENSOTRON_INLINE F32 cos_poly(F32 z) {
-  F32 p = poly(z, 0x1.99e106p-16f, -0x1.6c0c1p-10f, 0x1.55554ap-5f);
-  return fma(z * z, p, fma(z, F32(-0.5f), F32(1)));
+TENSOTRON_INLINE VecF cos_poly(VecF z) {
+  VecF p = poly(z, 0x1.99e106p-16f, -0x1.6c0c1p-10f, 0x1.55554ap-5f);
+  return fma(z * z, p, fma(z, VecF(-0.5f), VecF(1)));
 }
-TENSOTRON_INLINE F32 sin(F32 x) {
-  F32 a = abs(x), r;
-  F32::Int n = trig_reduced(a, r);
-  F32 z = r * r;
-  F32 y = select(odd(n), cos_poly(z), sin_poly(r, z));
+TENSOTRON_INLINE VecF sin(VecF x) {
+  VecF a = abs(x), r;
+  VecF::Int n = trig_reduced(a, r);
+  VecF z = r * r;
+  VecF y = select(odd(n), cos_poly(z), sin_poly(r, z));
   y = as_float(as_int(y) ^ ((n & 2) << 30) ^ (as_int(x) & Sign<float>::bit));
-  Mask<float> far = gt(a, F32(TRIG_LIMIT32));
+  Mask<float> far = gt(a, VecF(TRIG_LIMIT32));
   if (__builtin_expect(any(far), 0)) y = select(far, lanes_sin(x), y);
   return y;
 }
-TENSOTRON_INLINE F32 cos(F32 x) {
-  F32 a = abs(x), r;
-  F32::Int n = trig_reduced(a, r);
-  F32 z = r * r;
-  F32 y = select(odd(n), sin_poly(r, z), cos_poly(z));
+TENSOTRON_INLINE VecF cos(VecF x) {
+  VecF a = abs(x), r;
+  VecF::Int n = trig_reduced(a, r);
+  VecF z = r * r;
+  VecF y = select(odd(n), sin_poly(r, z), cos_poly(z));
   y = as_float(as_int(y) ^ (((n + 1) & 2) << 30));
-  Mask<float> far = gt(a, F32(TRIG_LIMIT32));
+  Mask<float> far = gt(a, VecF(TRIG_LIMIT32));
   if (__builtin_expect(any(far), 0)) y = select(far, lanes_cos(x), y);
   return y;
 }
-TENSOTRON_INLINE F32 tan(F32 x) {
-  F32 a = abs(x), y = xorsign(narrow(tan_wide(widen_low(a)), tan_wide(widen_high(a))), x);
-  Mask<float> far = gt(a, F32(TRIG_LIMIT32));
+TENSOTRON_INLINE VecF tan(VecF x) {
+  VecF a = abs(x), y = xorsign(narrow(tan_wide(widen_low(a)), tan_wide(widen_high(a))), x);
+  Mask<float> far = gt(a, VecF(TRIG_LIMIT32));
   if (__builtin_expect(any(far), 0)) y = select(far, lanes_tan(x), y);
   return y;
 }
 
 // asin(x) = x + x z p(z), z = x^2, |x| <= 1/2
-TENSOTRON_INLINE F32 asin_poly(F32 z) {
+TENSOTRON_INLINE VecF asin_poly(VecF z) {
   return poly(z, 0x1.3355ap-5f, 0x1.d92028p-7f, 0x1.049196p-5f, 0x1.6caed4p-5f, 0x1.33387cp-4f, 0x1.55554cp-3f);
 }
 // asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)) above 1/2; beyond 1 the root is NaN.
-TENSOTRON_INLINE Mask<float> asin_reduced(F32 a, F32& z, F32& r) {
-  Mask<float> big = gt(a, F32(0.5f));
-  z = select(big, F32(0.5f) - F32(0.5f) * a, a * a);
+TENSOTRON_INLINE Mask<float> asin_reduced(VecF a, VecF& z, VecF& r) {
+  Mask<float> big = gt(a, VecF(0.5f));
+  z = select(big, VecF(0.5f) - VecF(0.5f) * a, a * a);
   r = select(big, sqrt(z), a);
   return big;
 }
-TENSOTRON_INLINE F32 asin(F32 x) {
-  F32 z, r;
+TENSOTRON_INLINE VecF asin(VecF x) {
+  VecF z, r;
   Mask<float> big = asin_reduced(abs(x), z, r);
-  F32 tail = r * z * asin_poly(z);
-  F32 high = (F32(0x1.921fb6p+0f) - (r + r)) - (tail + tail + F32(0x1.777a5cp-25f));
+  VecF tail = r * z * asin_poly(z);
+  VecF high = (VecF(0x1.921fb6p+0f) - (r + r)) - (tail + tail + VecF(0x1.777a5cp-25f));
   return copysign(select(big, high, r + tail), x);
 }
-TENSOTRON_INLINE F32 acos(F32 x) {
-  F32 z, r;
+TENSOTRON_INLINE VecF acos(VecF x) {
+  VecF z, r;
   Mask<float> big = asin_reduced(abs(x), z, r);
-  F32 y = fma(r * z, asin_poly(z), r);
-  F32 near1 = y + y;
-  F32 near0 = F32(0x1.921fb6p+0f) - (xorsign(y, x) + F32(0x1.777a5cp-25f));
-  F32 far1 = F32(0x1.921fb6p+1f) - (near1 + F32(0x1.777a5cp-24f));
-  return select(big, select(lt(x, F32(0)), far1, near1), near0);
+  VecF y = fma(r * z, asin_poly(z), r);
+  VecF near1 = y + y;
+  VecF near0 = VecF(0x1.921fb6p+0f) - (xorsign(y, x) + VecF(0x1.777a5cp-25f));
+  VecF far1 = VecF(0x1.921fb6p+1f) - (near1 + VecF(0x1.777a5cp-24f));
+  return select(big, select(lt(x, VecF(0)), far1, near1), near0);
 }
 
 // atan on [0, 1]
-TENSOTRON_INLINE F32 atan_poly(F32 r) {
-  F32 z = r * r;
-  F32 p = poly(z, -0x1.d6327p-10f, 0x1.65a7d2p-7f, -0x1.fed2cep-6f, 0x1.dacaa6p-5f, -0x1.5834cep-4f,
+TENSOTRON_INLINE VecF atan_poly(VecF r) {
+  VecF z = r * r;
+  VecF p = poly(z, -0x1.d6327p-10f, 0x1.65a7d2p-7f, -0x1.fed2cep-6f, 0x1.dacaa6p-5f, -0x1.5834cep-4f,
                0x1.c09a14p-4f, -0x1.2421b8p-3f, 0x1.9991fep-3f, -0x1.55553ep-2f);
   return fma(r * z, p, r);
 }
-TENSOTRON_INLINE F32 atan(F32 x) {
-  F32 a = abs(x);
-  Mask<float> big = gt(a, F32(1));
-  F32 y = atan_poly(select(big, F32(1) / a, a));
-  return copysign(select(big, F32(0x1.921fb6p+0f) - (y + F32(0x1.777a5cp-25f)), y), x);
+TENSOTRON_INLINE VecF atan(VecF x) {
+  VecF a = abs(x);
+  Mask<float> big = gt(a, VecF(1));
+  VecF y = atan_poly(select(big, VecF(1) / a, a));
+  return copysign(select(big, VecF(0x1.921fb6p+0f) - (y + VecF(0x1.777a5cp-25f)), y), x);
 }
-TENSOTRON_INLINE F32 atan2(F32 y, F32 x) {
-  F32 a = abs(x), b = abs(y), high = max(a, b), low = min(a, b);
-  F32 q = low / high;
-  q = select(eq(high, F32(0)), high, q);
-  q = select(eq(low, F32(INF32)), F32(1), q);
-  F32 r = atan_poly(q);
-  r = select(gt(b, a), F32(0x1.921fb6p+0f) - (r + F32(0x1.777a5cp-25f)), r);
-  r = select(lt(copysign(F32(1), x), F32(0)), F32(0x1.921fb6p+1f) - (r + F32(0x1.777a5cp-24f)), r);
-  return copysign(select(isnan(x) | isnan(y), F32(NAN32), r), y);
+TENSOTRON_INLINE VecF atan2(VecF y, VecF x) {
+  VecF a = abs(x), b = abs(y), high = max(a, b), low = min(a, b);
+  VecF q = low / high;
+  q = select(eq(high, VecF(0)), high, q);
+  q = select(eq(low, VecF(INF32)), VecF(1), q);
+  VecF r = atan_poly(q);
+  r = select(gt(b, a), VecF(0x1.921fb6p+0f) - (r + VecF(0x1.777a5cp-25f)), r);
+  r = select(lt(copysign(VecF(1), x), VecF(0)), VecF(0x1.921fb6p+1f) - (r + VecF(0x1.777a5cp-24f)), r);
+  return copysign(select(isnan(x) | isnan(y), VecF(NAN32), r), y);
 }
 
 // ---- in double ------------------------------------------------------------------------------
 
-TENSOTRON_INLINE F32 log10(F32 x) {
-  F64 c(0x1.bcb7b1526e50ep-2);
+TENSOTRON_INLINE VecF log10(VecF x) {
+  VecD c(0x1.bcb7b1526e50ep-2);
   return log_special(x, narrow(log_wide(widen_low(x)) * c, log_wide(widen_high(x)) * c));
 }
 
-TENSOTRON_INLINE F64 asinh_wide(F64 a) { return log_wide(a + sqrt(fma(a, a, F64(1)))); }
-TENSOTRON_INLINE F32 asinh(F32 x) {
-  F32 a = abs(x), y = narrow(asinh_wide(widen_low(a)), asinh_wide(widen_high(a)));
-  y = select(lt(a, F32(0x1p-8f)), fma(a * a * a, F32(-0x1.555556p-3f), a), y);
-  return copysign(select(lt(a, F32(INF32)), y, a), x);
+TENSOTRON_INLINE VecD asinh_wide(VecD a) { return log_wide(a + sqrt(fma(a, a, VecD(1)))); }
+TENSOTRON_INLINE VecF asinh(VecF x) {
+  VecF a = abs(x), y = narrow(asinh_wide(widen_low(a)), asinh_wide(widen_high(a)));
+  y = select(lt(a, VecF(0x1p-8f)), fma(a * a * a, VecF(-0x1.555556p-3f), a), y);
+  return copysign(select(lt(a, VecF(INF32)), y, a), x);
 }
-TENSOTRON_INLINE F64 acosh_wide(F64 x) { return log_wide(x + sqrt(fma(x, x, F64(-1)))); }
-TENSOTRON_INLINE F32 acosh(F32 x) {
-  F32 y = narrow(acosh_wide(widen_low(x)), acosh_wide(widen_high(x)));
-  return select(lt(x, F32(INF32)), select(ge(x, F32(1)), y, F32(NAN32)), x);
+TENSOTRON_INLINE VecD acosh_wide(VecD x) { return log_wide(x + sqrt(fma(x, x, VecD(-1)))); }
+TENSOTRON_INLINE VecF acosh(VecF x) {
+  VecF y = narrow(acosh_wide(widen_low(x)), acosh_wide(widen_high(x)));
+  return select(lt(x, VecF(INF32)), select(ge(x, VecF(1)), y, VecF(NAN32)), x);
 }
-TENSOTRON_INLINE F64 atanh_wide(F64 a) { return F64(0.5) * log_wide((F64(1) + a) / (F64(1) - a)); }
-TENSOTRON_INLINE F32 atanh(F32 x) {
-  F32 a = abs(x), y = narrow(atanh_wide(widen_low(a)), atanh_wide(widen_high(a)));
-  y = select(lt(a, F32(0x1p-8f)), fma(a * a * a, F32(0x1.555556p-2f), a), y);
-  return copysign(select(lt(a, F32(1)), y, select(eq(a, F32(1)), F32(INF32), F32(NAN32))), x);
+TENSOTRON_INLINE VecD atanh_wide(VecD a) { return VecD(0.5) * log_wide((VecD(1) + a) / (VecD(1) - a)); }
+TENSOTRON_INLINE VecF atanh(VecF x) {
+  VecF a = abs(x), y = narrow(atanh_wide(widen_low(a)), atanh_wide(widen_high(a)));
+  y = select(lt(a, VecF(0x1p-8f)), fma(a * a * a, VecF(0x1.555556p-2f), a), y);
+  return copysign(select(lt(a, VecF(1)), y, select(eq(a, VecF(1)), VecF(INF32), VecF(NAN32))), x);
 }
 
-TENSOTRON_INLINE F32 erf(F32 x) {
-  F32 t, a = abs(x), z = x * x;
-  F32 low = poly(z, -0x1.4d6bfp-11f, 0x1.4b801p-8f, -0x1.b732fep-6f, 0x1.ce24d4p-4f, -0x1.81271ep-2f, 0x1.06eba8p-3f);
+TENSOTRON_INLINE VecF erf(VecF x) {
+  VecF t, a = abs(x), z = x * x;
+  VecF low = poly(z, -0x1.4d6bfp-11f, 0x1.4b801p-8f, -0x1.b732fep-6f, 0x1.ce24d4p-4f, -0x1.81271ep-2f, 0x1.06eba8p-3f);
   low = fma(a, low, a);
   // Above: 1 - exp(g(a)), g the logarithm of erfc; at 4 erf is 1.
-  F32 b = min(F32(4), a);
-  F32 g = poly(b, 0x1.ad50f4p-13f, -0x1.99f302p-9f, 0x1.719172p-6f, -0x1.ac71c2p-4f, -0x1.45db26p-1f, -0x1.20cbap+0f, -0x1.8a0aacp-14f);
-  F32 p = expm1_poly(exp_reduced(g, t)), s = pow2(t);
-  F32 high = fma(-p, s, F32(1) - s);
-  return copysign(select(lt(a, F32(0.84f)), low, high), x);
+  VecF b = min(VecF(4), a);
+  VecF g = poly(b, 0x1.ad50f4p-13f, -0x1.99f302p-9f, 0x1.719172p-6f, -0x1.ac71c2p-4f, -0x1.45db26p-1f, -0x1.20cbap+0f, -0x1.8a0aacp-14f);
+  VecF p = expm1_poly(exp_reduced(g, t)), s = pow2(t);
+  VecF high = fma(-p, s, VecF(1) - s);
+  return copysign(select(lt(a, VecF(0.84f)), low, high), x);
 }
 // erfinv(x) / x is a function of w = -log(1 - x^2), smooth in w near 0 and in sqrt(w) in the tails.
-TENSOTRON_INLINE F32 erfinv(F32 x) {
-  F32 a = abs(x), e, f = log_reduced((F32(1) - a) * (F32(1) + a), e), w = -log_combine(e, f);
-  F32 v = sqrt(max(w, F32(0))) - F32(3.125f);
-  F32 low = poly(w, -0x1.2e0e7cp-27f, 0x1.daa8a9p-23f, -0x1.09469dp-19f, 0x1.0b4f58p-18f, 0x1.75d71ep-15f,
+TENSOTRON_INLINE VecF erfinv(VecF x) {
+  VecF a = abs(x), e, f = log_reduced((VecF(1) - a) * (VecF(1) + a), e), w = -log_combine(e, f);
+  VecF v = sqrt(max(w, VecF(0))) - VecF(3.125f);
+  VecF low = poly(w, -0x1.2e0e7cp-27f, 0x1.daa8a9p-23f, -0x1.09469dp-19f, 0x1.0b4f58p-18f, 0x1.75d71ep-15f,
                  -0x1.0b5933p-13f, -0x1.31f5fbp-9f, 0x1.7a6d21p-7f, 0x1.db2a10p-3f, 0x1.c5bf88p-1f);
-  F32 high = poly(v, 0x1.e985dap-14f, -0x1.77a6aep-13f, -0x1.3dc098p-12f, 0x1.59a262p-10f, -0x1.4bcf4ep-9f,
+  VecF high = poly(v, 0x1.e985dap-14f, -0x1.77a6aep-13f, -0x1.3dc098p-12f, 0x1.59a262p-10f, -0x1.4bcf4ep-9f,
                   0x1.ef366cp-9f, -0x1.5b479ep-8f, 0x1.cdff7ap-8f, 0x1.00f3b4p+0f, 0x1.7aaa3cp+1f);
-  F32 y = a * select(lt(w, F32(5)), low, high);
-  return copysign(select(lt(a, F32(1)), y, select(eq(a, F32(1)), F32(INF32), F32(NAN32))), x);
+  VecF y = a * select(lt(w, VecF(5)), low, high);
+  return copysign(select(lt(a, VecF(1)), y, select(eq(a, VecF(1)), VecF(INF32), VecF(NAN32))), x);
 }
 
 // erfc(a) = exp(-a^2) r(u) / (1 + 2a), u = (a - 3) / (a + 3), for 0 <= a < 10.1
-TENSOTRON_INLINE F64 erfc_wide(F64 a) {
-  F64 u = (a - F64(3)) / (a + F64(3));
-  F64 r = poly(u, -0x1.18f6c8a1902cdp-12, -0x1.97aefe9451507p-11, 0x1.064dc9a2b66fp-9, 0x1.507a1924bed78p-9,
+TENSOTRON_INLINE VecD erfc_wide(VecD a) {
+  VecD u = (a - VecD(3)) / (a + VecD(3));
+  VecD r = poly(u, -0x1.18f6c8a1902cdp-12, -0x1.97aefe9451507p-11, 0x1.064dc9a2b66fp-9, 0x1.507a1924bed78p-9,
                -0x1.85e4aef8c85fp-6, 0x1.17bd758d642dep-4, -0x1.e888c1b449da7p-4, 0x1.09840c10e9525p-3,
                -0x1.85a191ae09bf1p-5, -0x1.15c0891324ca5p-3, 0x1.40c522db34da6p+0);
-  return exp_wide(-(a * a)) * r / fma(a, F64(2), F64(1));
+  return exp_wide(-(a * a)) * r / fma(a, VecD(2), VecD(1));
 }
-TENSOTRON_INLINE F32 erfc(F32 x) {
-  F32 a = min(F32(10.1f), abs(x));
-  F64 low = erfc_wide(widen_low(a)), high = erfc_wide(widen_high(a));
-  Mask<float> below = lt(x, F32(0));
-  return select(below, narrow(F64(2) - low, F64(2) - high), narrow(low, high));
+TENSOTRON_INLINE VecF erfc(VecF x) {
+  VecF a = min(VecF(10.1f), abs(x));
+  VecD low = erfc_wide(widen_low(a)), high = erfc_wide(widen_high(a));
+  Mask<float> below = lt(x, VecF(0));
+  return select(below, narrow(VecD(2) - low, VecD(2) - high), narrow(low, high));
 }
 
 // 2^(y log2 x) for x > 0. Outside +-200 the result has left float's range.
-TENSOTRON_INLINE F64 pow_wide(F64 x, F64 y) {
-  F64 v = y * (log_wide(x) * F64(0x1.71547652b82fep+0));
-  return exp2_wide(max(F64(-200), min(F64(200), v)));
+TENSOTRON_INLINE VecD pow_wide(VecD x, VecD y) {
+  VecD v = y * (log_wide(x) * VecD(0x1.71547652b82fep+0));
+  return exp2_wide(max(VecD(-200), min(VecD(200), v)));
 }
-TENSOTRON_INLINE F32 pow(F32 x, F32 y) {
-  F32 a = abs(x);
-  F32 r = narrow(pow_wide(widen_low(a), widen_low(y)), pow_wide(widen_high(a), widen_high(y)));
-  Mask<float> below = lt(x, F32(0));
+TENSOTRON_INLINE VecF pow(VecF x, VecF y) {
+  VecF a = abs(x);
+  VecF r = narrow(pow_wide(widen_low(a), widen_low(y)), pow_wide(widen_high(a), widen_high(y)));
+  Mask<float> below = lt(x, VecF(0));
   if (any(below)) {
-    F32 half = F32(0.5f) * y;
-    F32 s = select(eq(trunc(half), half), r, -r);  // an odd exponent keeps the sign of the base
-    r = select(below, select(eq(trunc(y), y), s, F32(NAN32)), r);
+    VecF half = VecF(0.5f) * y;
+    VecF s = select(eq(trunc(half), half), r, -r);  // an odd exponent keeps the sign of the base
+    r = select(below, select(eq(trunc(y), y), s, VecF(NAN32)), r);
   }
   // Zeros, infinities and NaN.
-  Mask<float> regular = gt(a, F32(0)) & lt(a, F32(INF32)) & lt(abs(y), F32(INF32));
+  Mask<float> regular = gt(a, VecF(0)) & lt(a, VecF(INF32)) & lt(abs(y), VecF(INF32));
   if (__builtin_expect(!all(regular), 0)) r = select(regular, r, lanes_pow(x, y));
   return r;
 }
 
-TENSOTRON_INLINE F64 hypot_wide(F64 x, F64 y) { return sqrt(fma(x, x, y * y)); }
-TENSOTRON_INLINE F32 hypot(F32 x, F32 y) {
-  F32 r = narrow(hypot_wide(widen_low(x), widen_low(y)), hypot_wide(widen_high(x), widen_high(y)));
-  return select(isinf(x) | isinf(y), F32(INF32), r);
+TENSOTRON_INLINE VecD hypot_wide(VecD x, VecD y) { return sqrt(fma(x, x, y * y)); }
+TENSOTRON_INLINE VecF hypot(VecF x, VecF y) {
+  VecF r = narrow(hypot_wide(widen_low(x), widen_low(y)), hypot_wide(widen_high(x), widen_high(y)));
+  return select(isinf(x) | isinf(y), VecF(INF32), r);
 }
 
 // ---- through the C library ------------------------------------------------------------------
 
-TENSOTRON_INLINE F32 lgamma(F32 x) { return lanes_lgamma(x); }
-TENSOTRON_INLINE F32 fmod(F32 x, F32 y) { return lanes_fmod(x, y); }
-TENSOTRON_INLINE F32 remainder(F32 x, F32 y) { return lanes_remainder(x, y); }
+TENSOTRON_INLINE VecF lgamma(VecF x) { return lanes_lgamma(x); }
+TENSOTRON_INLINE VecF fmod(VecF x, VecF y) { return lanes_fmod(x, y); }
+TENSOTRON_INLINE VecF remainder(VecF x, VecF y) { return lanes_remainder(x, y); }
 
 }  // namespace TENSOTRON_ISA
 }  // namespace tensotron
