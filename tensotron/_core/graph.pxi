@@ -47,7 +47,7 @@ cdef class FnNode(Node):
         """
         cdef int64_t v
         if self.saved_tensors is None:
-            raise_freed()
+            raise_freed_graph()
         t = self.saved_tensors[i]
         if t is None:
             return None
@@ -63,7 +63,7 @@ cdef class FnNode(Node):
         return self.ctx
 
 
-cdef int raise_freed() except -1:
+cdef int raise_freed_graph() except -1:
     raise RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have "
         "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "

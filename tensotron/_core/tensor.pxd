@@ -141,6 +141,7 @@ cdef int run(int kernel, int op, tuple outs, tuple ins, tuple ints, tuple reals,
 cdef object item_of(Tensor t)
 
 # ---- graph -----------------------------------------------------------------------------------
+cdef int raise_freed_graph() except -1
 cdef Node gradient_edge(Tensor t)               # grad_fn, or the accumulator of a leaf; None if no grad
 cdef uint64_t next_seq() noexcept
 cdef int add_edge(Node node, Tensor t) except -1

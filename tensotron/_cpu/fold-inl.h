@@ -1,24 +1,12 @@
 // Building blocks of every kernel that reduces: fold operations (expanded from reduce.def), int64
 // lanes, casting tiles, pairwise cascades, folds of contiguous runs.
 #pragma once
+#include "../_ops/reduce_ops.h"
 #include "math.h"
 #include "record.h"
 #include "vec.h"
 
 namespace tensotron {
-
-// Rows of reduce.def, the `op` of a K_reduce record.
-enum ReduceId : uint16_t {
-#define FOLD(name, identity, map, join) REDUCE_##name,
-#define FLOAT_FOLD(name, identity, map, join) REDUCE_##name,
-#define TRUTH(name, identity, map, join) REDUCE_##name,
-#define FINISHED(name, fold, finish) REDUCE_##name,
-#define SCAN(name, best) REDUCE_##name,
-#define MOMENT(name) REDUCE_##name,
-#define LOGSUMEXP(name) REDUCE_##name,
-#include "../_ops/reduce.def"
-  NUM_REDUCTIONS
-};
 
 namespace TENSOTRON_ISA {
 

@@ -1,0 +1,31 @@
+from libc.stdint cimport int64_t, uint8_t
+
+from tensotron._core.tensor cimport Node, Tensor
+
+# Node of every row of the elementwise table.
+cdef class RowNode(Node):
+    cdef int row, n_in
+    cdef uint8_t uses                 # what was saved: USES_A ...
+    cdef uint8_t is_scalar            # bit i: operand i was a Python number
+    cdef uint8_t compute
+    cdef uint8_t in_dtype[3]
+    cdef Tensor a, b, c, y            # saved
+    cdef int64_t va, vb, vc, vy       # their versions
+    cdef double p[4]
+    cdef double number[3]
+    cdef object shape0, shape1, shape2  # of inputs that were broadcast, else None
+    cdef Tensor gradient(self, int i, Tensor g)
+    cdef object symbolic(self, int i, Tensor g)
+    cdef Tensor saved_operand(self, int use)
+
+cdef int row_id(str name) except -1
+
+# ops on up to three operands; `node`: name of the graph node, None where there is no gradient.
+# compute / result: dtypes; out: None, or where to write; inplace: out is also the first operand.
+cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na, double nb, double nc,
+                      int n_in, int compute, int result, Tensor out, bint inplace,
+                      double p0, double p1, double p2)
+cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes)
+cdef object sum_to_shape(Tensor g, object shape)
+cdef int result_type_of(object a, object b) except -1
+cdef bint is_number(object x) noexcept

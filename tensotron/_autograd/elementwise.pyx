@@ -1,0 +1,594 @@
+"""Rows of the elementwise table: launch, graph, first and second derivatives."""
+from libc.math cimport isnan
+
+from tensotron._core cimport dtype as dt_
+from tensotron._core.tensor cimport (
+    Tensor, Node, add_edge, alias, begin, check_inplace, copy_into, empty, empty_like, empty_strided, grad_enabled,
+    inference_enabled, make_size, next_seq, parse_sizes, raise_freed_graph, rebase, same_shape, save_input, save_output,
+    set_arg, shape_of, unpack_saved)
+from tensotron._cpu cimport backend
+from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Iteration, Record
+
+cdef extern from *:
+    """
+    #include "tensotron/_cpu/record.h"
+    #include "tensotron/_ops/reduce_ops.h"
+    #include "tensotron/_ops/symbol.h"
+    static inline const tensotron::RowInfo& tt_row(int r) { return tensotron::rows::info[r]; }
+    """
+    enum: K_elementwise "tensotron::K_elementwise"
+    enum: K_reduce "tensotron::K_reduce"
+    enum: REDUCE_sum "tensotron::REDUCE_sum"
+    enum: NUM_ROWS "tensotron::NUM_ROWS"
+    enum: USES_A "tensotron::USES_A"
+    enum: USES_B "tensotron::USES_B"
+    enum: USES_C "tensotron::USES_C"
+    enum: USES_Y "tensotron::USES_Y"
+    enum: STEP_INPUT "tensotron::symbolic::STEP_INPUT"
+    enum: STEP_PARAM "tensotron::symbolic::STEP_PARAM"
+    enum: STEP_CONST "tensotron::symbolic::STEP_CONST"
+    cdef cppclass RowInfo "tensotron::RowInfo":
+        const char* name
+        uint8_t nin, types
+        uint8_t uses[3]
+    const RowInfo& tt_row(int r)
+    struct Step "tensotron::symbolic::Step":
+        int kind
+        const char* name
+        int arg[3]
+        double value
+    cdef cppclass Tape "tensotron::symbolic::Tape":
+        Step step[256]
+        int n
+    Tape& tape "tensotron::symbolic::tape"()
+    int trace "tensotron::symbolic::trace"(int row, int expression)
+
+import tensotron._core.dtype as _dtype
+
+cdef dict ROWS = {tt_row(r).name.decode(): r for r in range(NUM_ROWS)}
+# gradient i of a row is the incoming gradient itself
+cdef bint identity[NUM_ROWS * 3]
+for r in range(NUM_ROWS):
+    for k in range(tt_row(r).nin):
+        identity[r * 3 + k] = trace(r, k + 1) == 0
+
+
+cdef int row_id(str name) except -1:
+    return ROWS[name]
+
+
+cdef bint is_number(object x) noexcept:
+    return dt_.scalar_code(x) >= 0
+
+
+cdef int result_type_of(object a, object b) except -1:
+    """dtype of a op b by torch's rules: tensors with dimensions before 0-dim tensors before Python numbers,
+    a higher category winning."""
+    cdef int level[3]
+    cdef int i, code
+    cdef Tensor t
+    level[:] = [-1, -1, -1]
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and (<Tensor>a).dt == (<Tensor>b).dt:
+        return (<Tensor>a).dt
+    for x in (a, b):
+        if x is None:
+            continue
+        if isinstance(x, Tensor):
+            t = <Tensor>x
+            i = 0 if t.nd > 0 else 1
+            code = t.dt
+        else:
+            i = 2
+            code = dt_.scalar_code(x)
+        level[i] = code if level[i] < 0 else dt_.promote(level[i], code)
+    return combine(level[0], combine(level[1], level[2]))
+
+
+cdef int combine(int higher, int lower) noexcept:
+    if higher < 0:
+        return lower
+    if lower < 0 or dt_.is_float(higher):
+        return higher
+    if higher == BOOL or dt_.is_float(lower):
+        return dt_.promote(higher, lower)
+    return higher
+
+
+# ==== launch ====================================================================================
+cdef inline void set_operand(Record* r, int k, Tensor t, double number, int compute) noexcept:
+    """Argument k: a tensor, or a number kept in the record."""
+    if t is not None:
+        set_arg(r, k, t)
+        return
+    cdef int slot = 3 + k  # reals and ints 0..3 are the row's parameters
+    if compute == I64:
+        r.ints[slot] = <int64_t>number
+        r.arg[k].data = <char*>&r.ints[slot]
+        r.arg[k].dtype = I64
+    else:
+        r.reals[slot] = number
+        r.arg[k].data = <char*>&r.reals[slot]
+        r.arg[k].dtype = F64
+    r.arg[k].buffer = NULL
+    r.arg[k].is_const = 1
+
+
+cdef inline bint dense_like(Tensor t, Tensor first, int compute) noexcept:
+    return t.contiguous and t.dt == compute and (t is first or same_shape(t, first))
+
+
+cdef int launch_row(int op, Tensor out, Tensor a, Tensor b, Tensor c, Tensor d, double na, double nb, double nc, int n_in,
+                    int compute, const double* p) except -1:
+    """Writes out = expression(a, b, c, d); operands broadcast to out. None is a number."""
+    cdef Record r
+    cdef Iteration it
+    cdef int k
+    cdef Tensor t
+    cdef double number
+    begin(&r, K_elementwise, op, 1, n_in, compute)
+    for k in range(4):
+        r.reals[k] = p[k]
+    if compute == I64:
+        for k in range(4):
+            r.ints[k] = <int64_t>p[k] if p[k] == p[k] else 0
+    set_arg(&r, 0, out)
+    if (out.contiguous and out.dt == compute
+            and (a is None or dense_like(a, out, compute)) and (n_in < 2 or b is None or dense_like(b, out, compute))
+            and (n_in < 3 or c is None or dense_like(c, out, compute))
+            and (n_in < 4 or d is None or dense_like(d, out, compute))):
+        r.ndim = 1
+        r.size[0] = out.n
+        r.arg[0].stride[0] = 1
+        set_operand(&r, 1, a, na, compute)
+        r.arg[1].stride[0] = a is not None
+        if n_in > 1:
+            set_operand(&r, 2, b, nb, compute)
+            r.arg[2].stride[0] = b is not None
+        if n_in > 2:
+            set_operand(&r, 3, c, nc, compute)
+            r.arg[3].stride[0] = c is not None
+        if n_in > 3:
+            set_operand(&r, 4, d, 0, compute)
+            r.arg[4].stride[0] = d is not None
+        return backend.launch(&r)
+    it.begin(out.nd, out.sizes)
+    it.operand(out.nd, out.sizes, out.strides)
+    for k in range(n_in):
+        if k == 0:
+            t, number = a, na
+        elif k == 1:
+            t, number = b, nb
+        elif k == 2:
+            t, number = c, nc
+        else:
+            t, number = d, 0
+        set_operand(&r, k + 1, t, number, compute)
+        if t is None:
+            it.constant()
+        else:
+            it.operand(t.nd, t.sizes, t.strides)
+    it.simplify(True)
+    return backend.launch_over(&r, it)
+
+
+cdef int broadcast(Tensor a, Tensor b, Tensor c, int64_t* out) except -1:
+    """Broadcast shape of the tensors given; its number of dimensions."""
+    cdef int nd = 0, d, e, k
+    cdef Tensor t, first = None
+    cdef int64_t s
+    for k in range(3):
+        t = a if k == 0 else b if k == 1 else c
+        if t is None:
+            continue
+        if first is None:
+            first = t
+            nd = t.nd
+            for d in range(nd):
+                out[d] = t.sizes[d]
+            continue
+        if t.nd > nd:
+            for d in range(t.nd - 1, -1, -1):
+                e = d - (t.nd - nd)
+                out[d] = out[e] if e >= 0 else 1
+            nd = t.nd
+        for d in range(t.nd):
+            e = d + nd - t.nd
+            s = t.sizes[d]
+            if out[e] == s or s == 1:
+                continue
+            if out[e] != 1:
+                raise RuntimeError(f"The size of tensor a ({out[e]}) must match the size of tensor b ({s}) at "
+                                   f"non-singleton dimension {e}")
+            out[e] = s
+    return nd
+
+
+cdef Tensor new_output(int nd, const int64_t* sizes, Tensor a, Tensor b, Tensor c, int dt):
+    """Output in the memory order of the operands that have the full shape, as torch lays it out."""
+    cdef Tensor t, like = None
+    cdef int k, d
+    cdef bint full
+    for k in range(3):
+        t = a if k == 0 else b if k == 1 else c
+        if t is None or t.nd != nd:
+            continue
+        full = True
+        for d in range(nd):
+            if t.sizes[d] != sizes[d]:
+                full = False
+        if full:
+            like = t
+            break
+    if like is None or like.contiguous:
+        return empty(nd, sizes, dt)
+    return empty_like(like, dt)
+
+
+DTYPE_TITLES = ["Float", "Double", "Long", "Int", "Byte", "Bool"]
+
+
+cdef int check_out(Tensor out, int nd, const int64_t* sizes, int result, bint inplace) except -1:
+    """Whether a result of this dtype and shape may be written to out; resizes an out= of other shape."""
+    cdef int d
+    cdef bint same = out.nd == nd
+    if not dt_.can_cast(result, out.dt):
+        raise RuntimeError(f"result type {DTYPE_TITLES[result]} can't be cast to the desired output type "
+                           f"{DTYPE_TITLES[out.dt]}")
+    if same:
+        for d in range(nd):
+            if out.sizes[d] != sizes[d]:
+                same = False
+    if same:
+        return 0
+    if inplace:
+        raise RuntimeError(f"output with shape {list(shape_of(out))} doesn't match the broadcast shape "
+                           f"{[sizes[i] for i in range(nd)]}")
+    out.resize_(make_size(nd, sizes))
+    return 0
+
+
+cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na, double nb, double nc,
+                      int n_in, int compute, int result, Tensor out, bint inplace,
+                      double p0, double p1, double p2):
+    cdef Tensor written = None
+    cdef int64_t sizes[64]
+    cdef int nd
+    cdef double p[4]
+    cdef RowNode graph = None
+    cdef bint requires = False
+    p[0] = p0
+    p[1] = p1
+    p[2] = p2
+    p[3] = 0
+    if grad_enabled():
+        requires = ((a is not None and a.requires()) or (b is not None and b.requires())
+                    or (c is not None and c.requires()) or (inplace and out.requires()))
+    if out is None:
+        if a is not None and (n_in == 1 or (b is not None and n_in == 2 and same_shape(a, b)) or (b is None and n_in == 2)):
+            out = empty(a.nd, a.sizes, result) if a.contiguous else new_output(a.nd, a.sizes, a, b, None, result)
+        else:
+            nd = broadcast(a, b, c, sizes)
+            out = new_output(nd, sizes, a, b, c, result)
+        if requires and node is not None and dt_.is_float(result):
+            graph = make_node(row, node, a, b, c, na, nb, nc, n_in, compute, p, out, False)
+        launch_row(row * 4, out, a, b, c, None, na, nb, nc, n_in, compute, p)
+        if graph is not None:
+            save_result(graph, out)
+            out.grad_fn_ = graph
+        return out
+    nd = broadcast(a, b, c, sizes)
+    if inplace:
+        check_inplace(out, requires)
+    elif requires:
+        title = node[:-9].lower() if node is not None else ROW_NAMES[row]
+        raise RuntimeError(f"{title}(): functions with out=... arguments don't support automatic differentiation, but "
+                           "one of the arguments requires grad.")
+    check_out(out, nd, sizes, result, inplace)
+    if requires and node is not None and dt_.is_float(out.dt):
+        graph = make_node(row, node, a, b, c, na, nb, nc, n_in, compute, p, out, inplace)
+    written = out
+    if overlaps_partly(out, a) or overlaps_partly(out, b) or overlaps_partly(out, c):
+        if inplace:
+            raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                               "a single memory location. Please clone() the tensor before performing the operation.")
+        written = empty(out.nd, out.sizes, out.dt)
+    launch_row(row * 4, written, a, b, c, None, na, nb, nc, n_in, compute, p)
+    if written is not out:
+        copy_into(out, written)
+    rebase(out, graph)
+    if graph is not None:
+        save_result(graph, out)
+    return out
+
+ROW_NAMES = [tt_row(r).name.decode() for r in range(NUM_ROWS)]
+
+
+cdef bint overlaps_partly(Tensor out, Tensor t) noexcept:
+    """Whether t shares memory with out without being the same elements in the same order."""
+    cdef int d
+    if t is None or t is out or t.storage is not out.storage or t.n == 0 or out.n == 0:
+        return False
+    if t.ptr == out.ptr and t.nd == out.nd:
+        for d in range(t.nd):
+            if t.strides[d] != out.strides[d] or t.sizes[d] != out.sizes[d]:
+                break
+        else:
+            return False
+    return not (last_byte(t) <= out.ptr or last_byte(out) <= t.ptr)
+
+
+cdef char* last_byte(Tensor t) noexcept:
+    cdef int64_t extent = 1
+    for d in range(t.nd):
+        extent += (t.sizes[d] - 1) * t.strides[d]
+    return t.ptr + extent * backend.item_size(t.dt)
+
+
+# ==== graph =====================================================================================
+cdef RowNode make_node(int row, str name, Tensor a, Tensor b, Tensor c, double na, double nb, double nc, int n_in,
+                       int compute, const double* p, Tensor out, bint inplace):
+    cdef RowNode node = RowNode.__new__(RowNode)
+    cdef int k
+    cdef uint8_t uses = 0
+    cdef Tensor t
+    cdef const RowInfo* info = &tt_row(row)
+    node.row = row
+    node.n_in = n_in
+    node.compute = compute
+    node.node_name = name
+    node.seq = next_seq()
+    node.n_out = 1
+    node.out_dtype = out.dt
+    for k in range(4):
+        node.p[k] = p[k]
+    node.number[0] = na
+    node.number[1] = nb
+    node.number[2] = nc
+    for k in range(n_in):
+        t = a if k == 0 else b if k == 1 else c
+        if t is None:
+            node.is_scalar |= 1 << k
+            node.in_dtype[k] = compute
+        else:
+            node.in_dtype[k] = t.dt
+            if not dt_.is_float(t.dt):
+                t = None
+        add_edge(node, t)
+        if node.next_node(k) is not None:
+            uses |= info.uses[k]
+            if not same_shape(t, out):
+                if k == 0:
+                    node.shape0 = shape_of(t)
+                elif k == 1:
+                    node.shape1 = shape_of(t)
+                else:
+                    node.shape2 = shape_of(t)
+    node.uses = uses
+    if uses & USES_A and a is not None:
+        node.a = original(a) if inplace else save_input(a)
+        node.va = node.a.version()
+    if uses & USES_B and b is not None:
+        node.b = original(b) if inplace and b is out else save_input(b)
+        node.vb = node.b.version()
+    if uses & USES_C and c is not None:
+        node.c = original(c) if inplace and c is out else save_input(c)
+        node.vc = node.c.version()
+    return node
+
+
+cdef Tensor original(Tensor t):
+    """What an in-place op is about to overwrite, with its history."""
+    cdef Tensor s = save_input(t), v = empty_like(t, t.dt)
+    copy_into(v, t)
+    v.grad_fn_ = s.grad_fn_
+    v.output_nr = s.output_nr
+    v.leaf_grad = s.leaf_grad
+    return v
+
+
+cdef inline int save_result(RowNode node, Tensor out) except -1:
+    if node.uses & USES_Y:
+        node.y = save_output(out)
+        node.vy = out.version()
+    return 0
+
+
+cdef class RowNode(Node):
+    """Node of a row of the elementwise table."""
+
+    cdef object apply(self, object grads):
+        cdef Tensor g = <Tensor>grads
+        cdef bint create = grad_enabled()
+        if self.released:
+            raise_freed_graph()
+        if self.n_in == 1:
+            return self.symbolic(0, g) if create else self.gradient(0, g)
+        out = []
+        for i in range(self.n_in):
+            if self.next_node(i) is None:
+                out.append(None)
+            else:
+                out.append(self.symbolic(i, g) if create else self.gradient(i, g))
+        return out
+
+    cdef int release_saved(self) except -1:
+        if self.uses:
+            self.released = True
+            self.a = self.b = self.c = self.y = None
+        return 0
+
+    cdef object saved_values(self):
+        out = {}
+        for use, name in ((USES_A, "self"), (USES_B, "other"), (USES_C, "third"), (USES_Y, "result")):
+            if self.uses & use:
+                if self.released:
+                    raise_freed_graph()
+                out[name] = self.saved_operand(use)
+        return out
+
+    cdef Tensor saved_operand(self, int use):
+        if use == USES_A:
+            return unpack_saved(self, self.a, self.va, -1) if self.a is not None else None
+        if use == USES_B:
+            return unpack_saved(self, self.b, self.vb, -1) if self.b is not None else None
+        if use == USES_C:
+            return unpack_saved(self, self.c, self.vc, -1) if self.c is not None else None
+        return unpack_saved(self, self.y, self.vy, 0)
+
+    cdef Tensor gradient(self, int i, Tensor g):
+        """Gradient of input i by the row's own kernel."""
+        cdef uint8_t uses = tt_row(self.row).uses[i]
+        cdef Tensor x1 = None, x2 = None, x3 = None, t, out
+        cdef double n1 = 0, n2 = 0, n3 = 0, number
+        cdef int n = 1, bit
+        shape = self.shape0 if i == 0 else self.shape1 if i == 1 else self.shape2
+        if identity[self.row * 3 + i]:
+            out = g
+        else:
+            for bit in range(4):
+                if not uses >> bit & 1:
+                    continue
+                number = 0
+                if bit == 0:
+                    t = check_saved(self, self.a, self.va)
+                    number = self.number[0]
+                elif bit == 1:
+                    t = check_saved(self, self.b, self.vb)
+                    number = self.number[1]
+                elif bit == 2:
+                    t = check_saved(self, self.c, self.vc)
+                    number = self.number[2]
+                else:
+                    t = check_saved(self, self.y, self.vy)
+                if n == 1:
+                    x1, n1 = t, number
+                elif n == 2:
+                    x2, n2 = t, number
+                else:
+                    x3, n3 = t, number
+                n += 1
+            out = empty_like(g, self.in_dtype[i])
+            launch_row(self.row * 4 + i + 1, out, g, x1, x2, x3, 0, n1, n2, n, self.compute, self.p)
+        if shape is not None:
+            out = sum_to_shape(out, shape)
+        return out
+
+    cdef object symbolic(self, int i, Tensor g):
+        """The same, composed of public ops, so that it can be differentiated itself."""
+        cdef int result = trace(self.row, i + 1)
+        cdef Tape* steps = &tape()
+        cdef uint8_t uses = tt_row(self.row).uses[i]
+        cdef int k, n = steps.n
+        # copied: executing the ops may trace other rows
+        program = [(steps.step[k].kind, steps.step[k].name.decode() if steps.step[k].name != NULL else None,
+                    (steps.step[k].arg[0], steps.step[k].arg[1], steps.step[k].arg[2]), steps.step[k].value)
+                   for k in range(n)]
+        inputs = [g]
+        for k in range(4):
+            if uses >> k & 1:
+                t = self.saved_operand(1 << k)
+                inputs.append(self.number[k] if t is None else t)
+        value = run_program(program, result, inputs, [self.p[0], self.p[1], self.p[2], self.p[3]])
+        if not isinstance(value, Tensor):
+            value = g.new_full(g.shape, value)
+        shape = self.shape0 if i == 0 else self.shape1 if i == 1 else self.shape2
+        if shape is not None:
+            return sum_to_shape(<Tensor>value, shape)
+        if (<Tensor>value).nd < g.nd or not same_shape(<Tensor>value, g):
+            value = value.expand(g.shape)
+        return value
+
+
+cdef Tensor check_saved(RowNode node, Tensor t, int64_t version):
+    if t is not None and t.version() != version:
+        unpack_saved(node, t, version, 0 if t is node.y else -1)
+    return t
+
+
+cdef object run_program(list program, int result, list inputs, list params):
+    """Executes the steps that the result needs."""
+    from tensotron._autograd import pointwise
+    needed = {result}
+    for k in range(len(program) - 1, -1, -1):
+        if k in needed and program[k][1] is not None:
+            needed.update([x for x in program[k][2] if x >= 0])
+    values = {}
+    for k in range(len(program)):
+        if k not in needed:
+            continue
+        kind, name, args, constant = program[k]
+        if kind == STEP_INPUT:
+            values[k] = inputs[args[0]]
+        elif kind == STEP_PARAM:
+            values[k] = params[args[0]]
+        elif kind == STEP_CONST:
+            values[k] = constant
+        else:
+            values[k] = pointwise.call(name, [values[x] for x in args if x >= 0])
+    return values[result]
+
+
+# ==== broadcasting back =========================================================================
+cdef object sum_to_shape(Tensor g, object shape):
+    cdef int64_t sizes[64]
+    cdef int nd = parse_sizes((shape,), sizes) if len(shape) else 0
+    if grad_enabled() and g.requires():
+        lead = g.nd - nd
+        dims = [d for d in range(g.nd) if d < lead or (sizes[d - lead] == 1 and g.sizes[d] != 1)]
+        if dims:
+            out = g.sum(dims, keepdim=True)
+            return out.reshape(shape)
+        return g
+    return sum_to(g, nd, sizes)
+
+
+cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes):
+    """Sum over the dimensions along which `sizes` was broadcast to g's shape. No graph."""
+    cdef Record r
+    cdef Tensor out
+    cdef Iteration it
+    cdef int64_t out_strides[64]
+    cdef int64_t total = 1, kept = 1
+    cdef int d, e, k = 0, n_red = 0
+    cdef int order[64]
+    if g.nd == nd:
+        for d in range(nd):
+            if g.sizes[d] != sizes[d]:
+                break
+        else:
+            return g
+    out = empty(nd, sizes, g.dt)
+    begin(&r, K_reduce, REDUCE_sum, 1, 1, g.dt)
+    set_arg(&r, 0, out)
+    set_arg(&r, 1, g)
+    # kept dimensions first, reduced last, neighbours merged
+    k = 0
+    for red in range(2):
+        first = k
+        for d in range(g.nd):
+            e = d - (g.nd - nd)
+            reduced = e < 0 or (sizes[e] == 1 and g.sizes[d] != 1)
+            if reduced != red or g.sizes[d] == 1:
+                continue
+            if k > first and it_merge(&r, k - 1, g.sizes[d], out.strides[e] if not reduced else 0, g.strides[d]):
+                continue
+            if k == 8:
+                raise NotImplementedError("sum over more than 8 separate dimensions")
+            r.size[k] = g.sizes[d]
+            r.arg[0].stride[k] = 0 if reduced else out.strides[e]
+            r.arg[1].stride[k] = g.strides[d]
+            k += 1
+            n_red += red
+    r.ndim = k
+    r.ints[0] = n_red
+    backend.launch(&r)
+    return out
+
+
+cdef inline bint it_merge(Record* r, int k, int64_t size, int64_t so, int64_t sg) noexcept:
+    if r.arg[0].stride[k] == so * size and r.arg[1].stride[k] == sg * size:
+        r.size[k] *= size
+        r.arg[0].stride[k] = so
+        r.arg[1].stride[k] = sg
+        return True
+    return False

@@ -1,0 +1,463 @@
+"""Elementwise ops: functions, methods, in-place forms and operators over the rows of the table."""
+from cpython.object cimport PyObject
+from libc.math cimport isnan
+from libc.stdint cimport int64_t
+
+from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, row_id
+from tensotron._core cimport dtype as dt_
+from tensotron._core.tensor cimport (
+    Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty_like, fill_with, grad_enabled, hooks, rebase)
+from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
+
+FUNCTIONS = {}   # name -> public function
+METHODS_ONLY = {"__and__"}
+
+
+cdef inline int float_of(int dt) noexcept:
+    """The floating dtype that a float function of dtype dt computes in."""
+    return dt if dt_.is_float(dt) else dt_.default_float()
+
+
+cdef inline int compute_of(int dt) noexcept:
+    return dt if dt <= F64 else I64
+
+
+cdef Tensor tensor_arg(object x, str op, str name, int position):
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be Tensor, not {type(x).__name__}")
+    return <Tensor>x
+
+
+cdef object define(object fn, str name, str doc, bint method=True, bint function=True):
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    if function:
+        FUNCTIONS[name] = fn
+    if method:
+        add_method(name, fn)
+    return fn
+
+
+def call(str name, list args):
+    """The op `name` of a symbolic derivative on tensors and numbers."""
+    if name == "where":
+        return where3(args[0], args[1], args[2])
+    if not any([isinstance(a, Tensor) for a in args]):
+        return number_call(name, args)
+    return DIRECT[name](*args)
+
+
+cdef object number_call(str name, list args):
+    """The op on Python numbers alone: parts of a derivative that only hold parameters."""
+    import tensotron._core.creation as creation
+    out = DIRECT[name](*[creation.tensor(float(a), dtype=dt_.of_code(F64)) for a in args])
+    return out.item()
+
+
+cdef object where3(object m, object a, object b):
+    if not isinstance(m, Tensor):
+        return a if m else b
+    return where(m, a, b)
+
+
+# ==== unary ======================================================================================
+cdef enum Kind:
+    FLOAT       # integers become the default float
+    SAME        # the input's dtype
+    PREDICATE   # bool
+
+
+cdef object make_unary(str name, str row_name, str node, int kind, bint no_bool, str doc):
+    cdef int row = row_id(row_name)
+
+    def op(input, *, out=None):
+        cdef Tensor x = tensor_arg(input, name, "input", 1)
+        cdef int dt = x.dt, compute
+        if no_bool and dt == BOOL:
+            refuse_bool(name)
+        if kind == FLOAT:
+            compute = float_of(dt)
+            dt = compute
+        else:
+            compute = compute_of(dt)
+            if kind == PREDICATE:
+                dt = BOOL
+        return apply_row(row, node, x, None, None, 0, 0, 0, 1, compute, dt, <Tensor?>out, False, 0, 0, 0)
+
+    def op_(input):
+        cdef Tensor x = tensor_arg(input, name + "_", "input", 1)
+        cdef int compute
+        if no_bool and x.dt == BOOL:
+            refuse_bool(name)
+        compute = float_of(x.dt) if kind == FLOAT else compute_of(x.dt)
+        return apply_row(row, node, x, None, None, 0, 0, 0, 1, compute, compute if kind == FLOAT else x.dt, x, True, 0, 0, 0)
+
+    define(op, name, doc)
+    define(op_, name + "_", f"In-place version of {name}().")
+    return op
+
+
+cdef int refuse_bool(str name) except -1:
+    if name == "neg":
+        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
+                           "use the `~` or `logical_not()` operator instead.")
+    raise RuntimeError(f'"{name}_cpu" not implemented for \'Bool\'')
+
+
+for name in ("sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+             "atanh erf erfc sigmoid").split():
+    make_unary(name, name, name.capitalize() + "Backward0", FLOAT, False, f"Elementwise {name} of input; integers give floats.")
+for name in "abs neg sign floor ceil trunc frac".split():
+    make_unary(name, name, name.capitalize() + "Backward0", SAME, name in ("neg", "floor", "ceil", "trunc", "abs"),
+               f"Elementwise {name} of input.")
+make_unary("relu", "relu", "ReluBackward0", SAME, True, "max(input, 0), elementwise; NaN stays.")
+for name in "isnan isinf isfinite logical_not".split():
+    make_unary(name, name, None, PREDICATE, False, f"Elementwise {name}, as a bool tensor.")
+
+
+def square(input, *, out=None):
+    """input * input; its node is that of pow."""
+    return pow(input, 2, out=out)
+
+def square_(input):
+    """In-place version of square()."""
+    return pow_(input, 2)
+
+def positive(input):
+    """input itself."""
+    if tensor_arg(input, "positive", "input", 1).dt == BOOL:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+def bitwise_not(input, *, out=None):
+    """Complement of the bits of an integer tensor; logical not of a bool one."""
+    cdef Tensor x = tensor_arg(input, "bitwise_not", "input", 1)
+    if dt_.is_float(x.dt):
+        raise RuntimeError(f"\"bitwise_not_cpu\" not implemented for '{TITLES[x.dt]}'")
+    cdef int row = row_id("logical_not" if x.dt == BOOL else "bitwise_not")
+    return apply_row(row, None, x, None, None, 0, 0, 0, 1, I64, x.dt, <Tensor?>out, False, 0, 0, 0)
+
+TITLES = ["Float", "Double", "Long", "Int", "Byte", "Bool"]
+
+def round(input, *, int decimals=0, out=None):
+    """Rounds to the nearest integer, halves to even; or to `decimals` digits."""
+    cdef Tensor x = tensor_arg(input, "round", "input", 1)
+    if x.dt == BOOL:
+        refuse_bool("round")
+    if decimals:
+        if not dt_.is_float(x.dt):
+            raise RuntimeError(f"\"round_cpu\" not implemented for '{TITLES[x.dt]}'")
+        ten = 10.0 ** abs(decimals)
+        scaled = x.detach() * ten if decimals > 0 else x.detach() / ten
+        rounded = round(scaled)
+        result = rounded / ten if decimals > 0 else rounded * ten
+        return result if out is None else out.copy_(result)
+    return apply_row(row_id("round"), "RoundBackward0", x, None, None, 0, 0, 0, 1, compute_of(x.dt), x.dt, <Tensor?>out, False, 0, 0, 0)
+
+def round_(input, *, int decimals=0):
+    """In-place version of round()."""
+    return input.copy_(round(input.detach(), decimals=decimals)) if decimals else apply_row(
+        row_id("round"), "RoundBackward0", <Tensor?>input, None, None, 0, 0, 0, 1, compute_of((<Tensor>input).dt),
+        (<Tensor>input).dt, <Tensor>input, True, 0, 0, 0)
+
+for fn in (square, square_, positive, bitwise_not, round, round_):
+    define(fn, fn.__name__, fn.__doc__)
+
+
+# ==== binary =====================================================================================
+cdef object binary(int row, str node, str name, object a, object b, int kind, object out, bint inplace, double p0):
+    """a op b for tensors and numbers, at least one a tensor. Kinds as Kind, FLOAT meaning true division."""
+    cdef Tensor ta = <Tensor>a if isinstance(a, Tensor) else None
+    cdef Tensor tb = <Tensor>b if isinstance(b, Tensor) else None
+    cdef double na = 0, nb = 0
+    cdef int dt, compute, result
+    if ta is not None and tb is not None and ta.dt == tb.dt:
+        dt = ta.dt
+    else:
+        if (ta is None and not is_number(a)) or (tb is None and not is_number(b)):
+            bad = b if ta is not None else a
+            raise TypeError(f"{name}(): argument 'other' (position {1 if ta is None else 2}) must be Tensor, not "
+                            f"{type(bad).__name__}")
+        dt = result_type_of(a, b)
+        if ta is None:
+            na = number_value(a, dt)
+        elif tb is None:
+            nb = number_value(b, dt)
+    if kind == FLOAT:
+        compute = float_of(dt)
+        result = compute
+    else:
+        compute = compute_of(dt)
+        result = BOOL if kind == PREDICATE else dt
+    if inplace and kind == PREDICATE:
+        result = ta.dt
+    return apply_row(row, node, ta, tb, None, na, nb, 0, 2, compute, result, <Tensor?>out, inplace, p0, 0, 0)
+
+
+cdef double number_value(object v, int dt) except? -1:
+    if dt_.is_float(dt):
+        return float(v)
+    if isinstance(v, int) and not -(1 << 63) <= v < (1 << 63):
+        raise RuntimeError("Overflow when unpacking long long")
+    return <double>(<int64_t>v)
+
+
+cdef object make_binary(str name, str row_name, str node, int kind, str doc, bint method=True, bint inplace=True):
+    cdef int row = row_id(row_name)
+
+    def op(input, other, *, out=None):
+        if not isinstance(input, Tensor) and not (name in SCALAR_FIRST and isinstance(other, Tensor)):
+            tensor_arg(input, name, "input", 1)
+        return binary(row, node, name, input, other, kind, out, False, 0)
+
+    def op_(input, other):
+        return binary(row, node, name, tensor_arg(input, name + "_", "input", 1), other, kind, input, True, 0)
+
+    define(op, name, doc, method)
+    if inplace:
+        define(op_, name + "_", f"In-place version of {name}().", True, False)
+    return op
+
+SCALAR_FIRST = {"remainder", "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor", "xlogy"}
+
+make_binary("mul", "mul", "MulBackward0", SAME, "input * other, broadcast.")
+for alias_name in ("multiply",):
+    make_binary(alias_name, "mul", "MulBackward0", SAME, "Alias of mul().")
+make_binary("atan2", "atan2", "Atan2Backward0", FLOAT, "Angle of the point (other, input).")
+make_binary("arctan2", "atan2", "Atan2Backward0", FLOAT, "Alias of atan2().")
+for name in "eq ne lt le gt ge".split():
+    make_binary(name, name, None, PREDICATE, f"Elementwise comparison `{name}`, as a bool tensor.")
+for name, row_name in dict(equal_to="eq", not_equal="ne", less="lt", less_equal="le", greater="gt", greater_equal="ge").items():
+    if name != "equal_to":
+        make_binary(name, row_name, None, PREDICATE, f"Alias of {row_name}().")
+
+
+cdef object tensors_only(str name, str row_name, str node, int kind, str doc, bint inplace=False):
+    cdef int row = row_id(row_name)
+
+    def op(input, other, *, out=None):
+        tensor_arg(other, name, "other", 2)
+        return binary(row, node, name, tensor_arg(input, name, "input", 1), other, kind, out, False, 0)
+
+    def op_(input, other):
+        tensor_arg(other, name, "other", 1)
+        return binary(row, node, name, tensor_arg(input, name, "input", 1), other, kind, input, True, 0)
+
+    define(op, name, doc)
+    if inplace:
+        define(op_, name + "_", f"In-place version of {name}().", True, False)
+
+tensors_only("maximum", "maximum", "MaximumBackward0", SAME, "Elementwise larger of two tensors; NaN wins.")
+tensors_only("minimum", "minimum", "MinimumBackward0", SAME, "Elementwise smaller of two tensors; NaN wins.")
+for name in "logical_and logical_or logical_xor".split():
+    tensors_only(name, name, None, PREDICATE, f"Elementwise {name} of truth values.", True)
+
+
+cdef object make_bitwise(str name, str logical):
+    def op(input, other, *, out=None):
+        dt = result_type_of(input, other)
+        if dt_.is_float(dt):
+            raise RuntimeError(f"\"{name}_cpu\" not implemented for '{TITLES[dt]}'")
+        return binary(row_id(name), None, name, input, other, SAME, out, False, 0)
+
+    def op_(input, other):
+        dt = result_type_of(input, other)
+        if dt_.is_float(dt):
+            raise RuntimeError(f"\"{name}_cpu\" not implemented for '{TITLES[dt]}'")
+        return binary(row_id(name), None, name, tensor_arg(input, name, "input", 1), other, SAME, input, True, 0)
+
+    define(op, name, f"Elementwise {name} of integers or truth values.")
+    define(op_, name + "_", f"In-place version of {name}().", True, False)
+
+for name in "bitwise_and bitwise_or bitwise_xor".split():
+    make_bitwise(name, name)
+
+
+# ---- addition and subtraction -------------------------------------------------------------------
+cdef object check_alpha(object alpha, object a, object b):
+    cdef int dt
+    if alpha == 1 and not isinstance(alpha, float):
+        return 1
+    dt = result_type_of(a, b)
+    if isinstance(alpha, bool) and dt != BOOL:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if isinstance(alpha, float) and not dt_.is_float(dt):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    return alpha
+
+
+cdef int check_sub(object a, object b) except -1:
+    ba = isinstance(a, bool) or (isinstance(a, Tensor) and (<Tensor>a).dt == BOOL)
+    bb = isinstance(b, bool) or (isinstance(b, Tensor) and (<Tensor>b).dt == BOOL)
+    if ba and bb:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                           "`logical_xor()` operator instead.")
+    if ba or bb:
+        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
+                           "a mask, use the `~` or `logical_not()` operator instead.")
+    return 0
+
+cdef int ROW_add = row_id("add")
+cdef int ROW_add_alpha = row_id("add_alpha")
+cdef int ROW_sub = row_id("sub")
+cdef int ROW_sub_alpha = row_id("sub_alpha")
+cdef int ROW_rsub = row_id("rsub_alpha")
+cdef int ROW_mul = row_id("mul")
+cdef int ROW_div = row_id("div")
+
+
+def add(input, other, *, alpha=1, out=None):
+    """input + alpha * other, broadcast."""
+    tensor_arg(input, "add", "input", 1)
+    if alpha is not 1 and check_alpha(alpha, input, other) != 1:
+        return binary(ROW_add_alpha, "AddBackward0", "add", input, other, SAME, out, False, alpha)
+    return binary(ROW_add, "AddBackward0", "add", input, other, SAME, out, False, 0)
+
+def add_(input, other, *, alpha=1):
+    """In-place version of add()."""
+    tensor_arg(input, "add_", "input", 1)
+    if alpha is not 1 and check_alpha(alpha, input, other) != 1:
+        return binary(ROW_add_alpha, "AddBackward0", "add", input, other, SAME, input, True, alpha)
+    return binary(ROW_add, "AddBackward0", "add", input, other, SAME, input, True, 0)
+
+def sub(input, other, *, alpha=1, out=None):
+    """input - alpha * other, broadcast."""
+    tensor_arg(input, "sub", "input", 1)
+    check_sub(input, other)
+    if alpha is not 1 and check_alpha(alpha, input, other) != 1:
+        return binary(ROW_sub_alpha, "SubBackward0", "sub", input, other, SAME, out, False, alpha)
+    return binary(ROW_sub, "SubBackward0", "sub", input, other, SAME, out, False, 0)
+
+def sub_(input, other, *, alpha=1):
+    """In-place version of sub()."""
+    tensor_arg(input, "sub_", "input", 1)
+    check_sub(input, other)
+    if alpha is not 1 and check_alpha(alpha, input, other) != 1:
+        return binary(ROW_sub_alpha, "SubBackward0", "sub", input, other, SAME, input, True, alpha)
+    return binary(ROW_sub, "SubBackward0", "sub", input, other, SAME, input, True, 0)
+
+def rsub(input, other, *, alpha=1):
+    """other - alpha * input, broadcast."""
+    tensor_arg(input, "rsub", "input", 1)
+    check_sub(input, other)
+    alpha = check_alpha(alpha, input, other)
+    return binary(ROW_rsub, "RsubBackward1" if not isinstance(other, Tensor) else "SubBackward0", "rsub", input, other, SAME, None, False, alpha)
+
+
+# ---- division -----------------------------------------------------------------------------------
+cdef object divide(object input, object other, object mode, object out, bint inplace):
+    if mode is None:
+        return binary(ROW_div, "DivBackward0", "div", input, other, FLOAT, out, inplace, 0)
+    if mode not in ("trunc", "floor"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
+    dt = result_type_of(input, other)
+    if dt == BOOL:
+        raise RuntimeError(f"\"div_{mode}_cpu\" not implemented for 'Bool'")
+    return binary(row_id("div_" + mode), "DivBackward1", "div", input, other, SAME, out, inplace, 0)
+
+def div(input, other, *, rounding_mode=None, out=None):
+    """input / other, broadcast: true division, or rounded with rounding_mode "trunc" or "floor"."""
+    tensor_arg(input, "div", "input", 1)
+    return divide(input, other, rounding_mode, out, False)
+
+def div_(input, other, *, rounding_mode=None):
+    """In-place version of div()."""
+    tensor_arg(input, "div_", "input", 1)
+    return divide(input, other, rounding_mode, input, True)
+
+def floor_divide(input, other, *, out=None):
+    """Division rounded towards minus infinity; it has no gradient."""
+    if result_type_of(input, other) == BOOL:
+        raise RuntimeError("\"div_floor_cpu\" not implemented for 'Bool'")
+    return binary(row_id("div_floor"), "FloorDivideBackward0" if False else None, "floor_divide", input, other, SAME, out, False, 0)
+
+def floor_divide_(input, other):
+    """In-place version of floor_divide()."""
+    return binary(row_id("div_floor"), None, "floor_divide", tensor_arg(input, "floor_divide_", "input", 1), other, SAME, input, True, 0)
+
+
+cdef object modulo(str name, str node, object input, object other, object out, bint inplace):
+    if result_type_of(input, other) == BOOL:
+        raise RuntimeError(f"\"{name}_cpu\" not implemented for 'Bool'")
+    return binary(row_id(name), node, name, input, other, SAME, out, inplace, 0)
+
+def remainder(input, other, *, out=None):
+    """Python's input % other, with the sign of the divisor."""
+    return modulo("remainder", "RemainderBackward0", input, other, out, False)
+
+def remainder_(input, other):
+    """In-place version of remainder()."""
+    return modulo("remainder", "RemainderBackward0", tensor_arg(input, "remainder_", "input", 1), other, input, True)
+
+def fmod(input, other, *, out=None):
+    """Remainder of the division truncated towards zero, with the sign of input."""
+    return modulo("fmod", "FmodBackward0", tensor_arg(input, "fmod", "input", 1), other, out, False)
+
+def fmod_(input, other):
+    """In-place version of fmod()."""
+    return modulo("fmod", "FmodBackward0", tensor_arg(input, "fmod_", "input", 1), other, input, True)
+
+
+# ---- powers -------------------------------------------------------------------------------------
+cdef dict SPECIAL_POWERS = {0.5: "sqrt", 2.0: "square", 3.0: "cube", -0.5: "rsqrt", -1.0: "reciprocal"}
+
+
+cdef object power(object base, object exponent, object out, bint inplace):
+    cdef Tensor x
+    cdef double e
+    cdef int dt
+    if isinstance(base, Tensor) and not isinstance(exponent, Tensor):
+        x = <Tensor>base
+        if not is_number(exponent):
+            raise TypeError(f"pow(): argument 'exponent' (position 2) must be Tensor or Number, not {type(exponent).__name__}")
+        dt = result_type_of(base, exponent)
+        if not dt_.is_float(dt):
+            if dt == BOOL:
+                raise RuntimeError("\"pow\" not implemented for 'Bool'") if x.dt != BOOL or not isinstance(exponent, bool) else RuntimeError("\"pow\" not implemented for 'Bool'")
+            if exponent < 0:
+                raise RuntimeError("Integers to negative integer powers are not allowed.")
+            return apply_row(row_id("ipow_scalar"), None, x, None, None, 0, 0, 0, 1, I64, dt, <Tensor?>out, inplace, exponent, 0, 0)
+        e = exponent
+        if grad_enabled() and x.requires():
+            return pow_with_grad(x, e, dt, out, inplace)
+        special = SPECIAL_POWERS.get(e)
+        if special is not None:
+            return apply_row(row_id(special), None, x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, 0, 0, 0)
+        return apply_row(row_id("pow_scalar"), None, x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, e, 0, 0)
+    dt = result_type_of(base, exponent)
+    if dt == BOOL:
+        raise RuntimeError("\"pow\" not implemented for 'Bool'")
+    if not dt_.is_float(dt):
+        return binary(row_id("ipow"), None, "pow", base, exponent, SAME, out, inplace, 0)
+    return binary(row_id("pow"), "PowBackward1" if isinstance(base, Tensor) else "PowBackward1", "pow", base, exponent, SAME, out, inplace, 0)
+
+
+cdef object pow_with_grad(Tensor x, double e, int dt, object out, bint inplace):
+    """x ** e by the row of the special exponent, with the gradient of the general one."""
+    if e == 2.0:
+        return apply_row(row_id("square"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, 0, 0, 0)
+    if e == 3.0:
+        return apply_row(row_id("cube"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, 0, 0, 0)
+    return apply_row(row_id("pow_scalar"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, e, 0, 0)
+
+def pow(input, exponent, *, out=None):
+    """input ** exponent, broadcast; either may be a number."""
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        raise TypeError(f"pow(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return power(input, exponent, out, False)
+
+def pow_(input, exponent):
+    """In-place version of pow()."""
+    return power(tensor_arg(input, "pow_", "input", 1), exponent, input, True)
+
+for fn in (add, sub, rsub, div, floor_divide, remainder, fmod, pow):
+    define(fn, fn.__name__, fn.__doc__)
+define(rsub, "rsub", rsub.__doc__, False)
+for fn in (add_, sub_, div_, floor_divide_, remainder_, fmod_, pow_):
+    define(fn, fn.__name__, fn.__doc__, True, False)
+for name, fn in dict(subtract=sub, divide=div, true_divide=div).items():
+    FUNCTIONS[name] = fn
+    add_method(name, fn)
+
+
+include "pointwise_more.pxi"

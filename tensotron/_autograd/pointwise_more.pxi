@@ -1,0 +1,391 @@
+# Bounds, choices, activations; the operators of Tensor. Included by pointwise.pyx.
+
+# ==== where, clamp, masked_fill, lerp and the like ==================================================
+def where(condition, input=None, other=None, *, out=None):
+    """input where condition is true, else other; broadcast. With condition alone: nonzero(as_tuple=True)."""
+    cdef Tensor c = tensor_arg(condition, "where", "condition", 1), a = None, b = None
+    cdef double na = 0, nb = 0
+    cdef int dt
+    if input is None and other is None:
+        return c.nonzero(as_tuple=True)
+    if c.dt != BOOL and c.dt != U8:
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {TITLES[c.dt]}")
+    dt = result_type_of(input, other)
+    if isinstance(input, Tensor):
+        a = <Tensor>input
+    else:
+        na = number_value(input, dt)
+    if isinstance(other, Tensor):
+        b = <Tensor>other
+    else:
+        nb = number_value(other, dt)
+    return apply_row(row_id("where"), "WhereBackward0", c, a, b, 0, na, nb, 3, compute_of(dt), dt, <Tensor?>out, False, 0, 0, 0)
+
+
+def _where_method(self, condition, other):
+    """self where condition is true, else other."""
+    return where(condition, self, other)
+
+
+cdef object clamp_any(object input, object lo, object hi, object out, bint inplace, str name="clamp"):
+    cdef Tensor x = tensor_arg(input, name, "input", 1), tl = None, th = None
+    cdef int dt, compute
+    if lo is None and hi is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if isinstance(lo, Tensor) or isinstance(hi, Tensor):
+        return clamp_tensors(x, lo, hi, out, inplace)
+    dt = x.dt
+    for bound in (lo, hi):
+        if bound is not None:
+            if not is_number(bound):
+                raise TypeError(f"{name}(): argument must be a number or Tensor, not {type(bound).__name__}")
+            dt = dt_.promote(dt, result_type_of(x, bound))
+    if dt == BOOL:
+        raise RuntimeError(f"\"{name}_scalar_cpu\" not implemented for 'Bool'" if name == "clamp" else f"\"{name}_scalar_cpu\" not implemented for 'Bool'")
+    compute = compute_of(dt)
+    if hi is None:
+        return apply_row(row_id("clamp_min"), CLAMP_NODES[name][0], x, None, None, 0, 0, 0, 1, compute, dt, <Tensor?>out, inplace, lo, 0, 0)
+    if lo is None:
+        return apply_row(row_id("clamp_max"), CLAMP_NODES[name][1], x, None, None, 0, 0, 0, 1, compute, dt, <Tensor?>out, inplace, hi, 0, 0)
+    return apply_row(row_id("clamp"), "ClampBackward1", x, None, None, 0, 0, 0, 1, compute, dt, <Tensor?>out, inplace, lo, hi, 0)
+
+CLAMP_NODES = {"clamp": ("ClampBackward1", "ClampBackward1"), "clamp_min": ("ClampMinBackward0", ""), "clamp_max": ("", "ClampMaxBackward0")}
+
+
+cdef object clamp_tensors(Tensor x, object lo, object hi, object out, bint inplace):
+    cdef int dt = x.dt, compute
+    cdef Tensor tl, th
+    for bound in (lo, hi):
+        if bound is not None:
+            if not isinstance(bound, Tensor):
+                raise TypeError("clamp(): the bounds must both be Tensors or both be numbers")
+            dt = dt_.promote(dt, result_type_of(x, bound))
+    if lo is not None and hi is not None and dt != result_type_of(lo, hi):
+        dt = result_type_of(x, lo)
+        dt = dt_.promote(dt, result_type_of(x, hi))
+    if inplace and not dt_.can_cast(dt, x.dt):
+        raise RuntimeError(f"result type {TITLES[dt]} can't be cast to the desired output type {TITLES[x.dt]}")
+    compute = compute_of(dt)
+    tl = <Tensor>lo if lo is not None else None
+    th = <Tensor>hi if hi is not None else None
+    if th is None:
+        return apply_row(row_id("clamp_low_tensor"), "ClampBackward1", x, tl, None, 0, 0, 0, 2, compute, dt, <Tensor?>out, inplace, 0, 0, 0)
+    if tl is None:
+        return apply_row(row_id("clamp_high_tensor"), "ClampBackward1", x, th, None, 0, 0, 0, 2, compute, dt, <Tensor?>out, inplace, 0, 0, 0)
+    return apply_row(row_id("clamp_tensor"), "ClampBackward1", x, tl, th, 0, 0, 0, 3, compute, dt, <Tensor?>out, inplace, 0, 0, 0)
+
+
+def clamp(input, min=None, max=None, *, out=None):
+    """input bounded below by min and above by max, numbers or tensors; NaN stays, and a NaN bound gives NaN."""
+    return clamp_any(input, min, max, out, False)
+
+def clamp_(input, min=None, max=None):
+    """In-place version of clamp()."""
+    return clamp_any(input, min, max, input, True)
+
+def clamp_min(input, min, *, out=None):
+    """input bounded below by min."""
+    return clamp_any(input, min, None, out, False, "clamp_min")
+
+def clamp_min_(input, min):
+    """In-place version of clamp_min()."""
+    return clamp_any(input, min, None, input, True, "clamp_min")
+
+def clamp_max(input, max, *, out=None):
+    """input bounded above by max."""
+    return clamp_any(input, None, max, out, False, "clamp_max")
+
+def clamp_max_(input, max):
+    """In-place version of clamp_max()."""
+    return clamp_any(input, None, max, input, True, "clamp_max")
+
+
+cdef object fill_masked(object input, object mask, object value, bint inplace):
+    cdef Tensor x = tensor_arg(input, "masked_fill", "input", 1), m = tensor_arg(mask, "masked_fill", "mask", 2), v = None
+    cdef double nv = 0
+    cdef int compute = compute_of(x.dt)
+    if m.dt != BOOL:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype "
+                           f"{dt_.of_code(m.dt).name if False else NAMES[m.dt]}" if inplace else
+                           f"masked_fill only supports boolean masks, but got mask with dtype {NAMES[m.dt]}")
+    if isinstance(value, Tensor):
+        v = <Tensor>value
+        if v.nd != 0:
+            raise RuntimeError(f"masked_fill{'_' if inplace else ''} only supports a 0-dimensional value tensor, but got tensor "
+                               f"with {v.nd} dimension(s).")
+        if not dt_.can_cast(v.dt, x.dt):
+            raise RuntimeError(f"value cannot be converted to type {C_NAMES[x.dt]} without overflow")
+    else:
+        if not is_number(value):
+            raise TypeError(f"masked_fill(): argument 'value' must be Tensor or Number, not {type(value).__name__}")
+        if isinstance(value, float) and not dt_.is_float(x.dt) and (value != value or value != <int64_t>(<double>value)):
+            raise RuntimeError(f"value cannot be converted to type {C_NAMES[x.dt]} without overflow")
+        nv = value
+    return apply_row(row_id("masked_fill"), "MaskedFillBackward1" if v is not None else "MaskedFillBackward0", x, m, v, 0, 0, nv, 3,
+                     compute, x.dt, x if inplace else None, inplace, 0, 0, 0)
+
+NAMES = ["float", "double", "long int", "int", "unsigned char", "bool"]
+C_NAMES = ["float", "double", "int64_t", "int32_t", "uint8_t", "bool"]
+
+
+def masked_fill(input, mask, value):
+    """input with `value` where the bool tensor mask is true."""
+    return fill_masked(input, mask, value, False)
+
+def masked_fill_(input, mask, value):
+    """In-place version of masked_fill()."""
+    return fill_masked(input, mask, value, True)
+
+
+cdef object ternary(str name, str node, object a, object b, object c, object value, object out, bint inplace):
+    cdef Tensor x = tensor_arg(a, name, "input", 1), y = tensor_arg(b, name, "tensor1", 2), z = tensor_arg(c, name, "tensor2", 3)
+    cdef int dt = dt_.promote(result_type_of(x, y), result_type_of(x, z)) if not (x.dt == y.dt == z.dt) else x.dt
+    cdef int compute
+    if name == "addcdiv" and not dt_.is_float(result_type_of(y, z)):
+        raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "
+                           "true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + "
+                           "value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * "
+                           "tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: "
+                           "(input + value * tensor1 / tensor2), for all dtypes.")
+    compute = compute_of(dt)
+    return apply_row(row_id(name), node, x, y, z, 0, 0, 0, 3, compute, dt, <Tensor?>out, inplace, value, 0, 0)
+
+
+def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+    """input + value * tensor1 * tensor2, broadcast."""
+    return ternary("addcmul", "AddcmulBackward0", input, tensor1, tensor2, value, out, False)
+
+def addcmul_(input, tensor1, tensor2, *, value=1):
+    """In-place version of addcmul()."""
+    return ternary("addcmul", "AddcmulBackward0", input, tensor1, tensor2, value, input, True)
+
+def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
+    """input + value * tensor1 / tensor2, broadcast."""
+    return ternary("addcdiv", "AddcdivBackward0", input, tensor1, tensor2, value, out, False)
+
+def addcdiv_(input, tensor1, tensor2, *, value=1):
+    """In-place version of addcdiv()."""
+    return ternary("addcdiv", "AddcdivBackward0", input, tensor1, tensor2, value, input, True)
+
+
+cdef object lerp_any(object input, object end, object weight, object out, bint inplace):
+    cdef Tensor x = tensor_arg(input, "lerp", "input", 1), e = tensor_arg(end, "lerp", "end", 2), w = None
+    cdef double nw = 0
+    if x.dt != e.dt:
+        raise RuntimeError(f"expected dtype {NAMES[x.dt]} for `end` but got dtype {NAMES[e.dt]}")
+    if isinstance(weight, Tensor):
+        w = <Tensor>weight
+        if w.dt != x.dt:
+            raise RuntimeError(f"expected dtype {NAMES[x.dt]} for `weight` but got dtype {NAMES[w.dt]}")
+    else:
+        nw = weight
+    return apply_row(row_id("lerp"), "LerpBackward1" if w is not None else "LerpBackward0", x, e, w, 0, 0, nw, 3, x.dt, x.dt,
+                     <Tensor?>out, inplace, 0, 0, 0)
+
+def lerp(input, end, weight, *, out=None):
+    """input + weight * (end - input)."""
+    return lerp_any(input, end, weight, out, False)
+
+def lerp_(input, end, weight):
+    """In-place version of lerp()."""
+    return lerp_any(input, end, weight, input, True)
+
+
+define(where, "where", where.__doc__, False)
+define(_where_method, "where", _where_method.__doc__, True, False)
+for fn in (clamp, clamp_, clamp_min, clamp_min_, clamp_max, clamp_max_, masked_fill, addcmul, addcdiv, lerp):
+    define(fn, fn.__name__, fn.__doc__)
+for fn in (masked_fill_, addcmul_, addcdiv_, lerp_):
+    define(fn, fn.__name__, fn.__doc__, True, False)
+FUNCTIONS["clip"], FUNCTIONS["clip_"] = clamp, clamp_
+add_method("clip", clamp)
+add_method("clip_", clamp_)
+
+
+# ==== activations with parameters (nn.functional) ===================================================
+ACTIVATIONS = {}
+
+
+cdef object activation(str row, str node, object input, bint inplace, double p0, double p1, double p2, str title):
+    cdef Tensor x = tensor_arg(input, title, "input", 1)
+    if not dt_.is_float(x.dt):
+        raise RuntimeError(f"\"{title}_cpu\" not implemented for '{TITLES[x.dt]}'")
+    return apply_row(row_id(row), node, x, None, None, 0, 0, 0, 1, x.dt, x.dt, x if inplace else None, inplace, p0, p1, p2)
+
+
+def _relu(input, bint inplace=False):
+    """max(input, 0), elementwise."""
+    return FUNCTIONS["relu_"](input) if inplace else FUNCTIONS["relu"](input)
+
+def leaky_relu(input, double negative_slope=0.01, bint inplace=False):
+    """input where positive, else negative_slope * input."""
+    return activation("leaky_relu", "LeakyReluBackward0" if not inplace else "LeakyReluBackward1", input, inplace, negative_slope, 0, 0, "leaky_relu")
+
+def leaky_relu_(input, double negative_slope=0.01):
+    """In-place version of leaky_relu()."""
+    return leaky_relu(input, negative_slope, True)
+
+def elu(input, double alpha=1.0, bint inplace=False):
+    """input where positive, else alpha * (exp(input) - 1)."""
+    return activation("elu_result" if inplace else "elu", "EluBackward0", input, inplace, alpha, 1, 1, "elu")
+
+def elu_(input, double alpha=1.0):
+    """In-place version of elu()."""
+    return elu(input, alpha, True)
+
+def gelu(input, *, str approximate="none"):
+    """input times the normal distribution function of input; approximate="tanh" for the tanh form."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return activation("gelu" if approximate == "none" else "gelu_tanh", "GeluBackward0", input, False, 0, 0, 0, "GeluKernelImpl")
+
+def silu(input, bint inplace=False):
+    """input * sigmoid(input)."""
+    return activation("silu", "SiluBackward0", input, inplace, 0, 0, 0, "silu")
+
+def softplus(input, double beta=1.0, double threshold=20.0):
+    """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
+    return activation("softplus", "SoftplusBackward0", input, False, beta, threshold, 0, "softplus")
+
+for fn in (leaky_relu, leaky_relu_, elu, elu_, gelu, silu, softplus):
+    fn.__qualname__ = fn.__name__
+    ACTIVATIONS[fn.__name__] = fn
+_relu.__name__ = _relu.__qualname__ = "relu"
+ACTIVATIONS["relu"] = _relu
+ACTIVATIONS["relu_"] = FUNCTIONS["relu_"]
+ACTIVATIONS["sigmoid"] = FUNCTIONS["sigmoid"]
+ACTIVATIONS["tanh"] = FUNCTIONS["tanh"]
+
+
+# ==== operators =================================================================================
+cdef inline bint operand(object x) noexcept:
+    return isinstance(x, Tensor) or is_number(x)
+
+
+cdef object op_add(object a, object b):
+    if not operand(b):
+        return NotImplemented
+    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, None, False, 0)
+
+cdef object op_radd(object a, object b):
+    if not operand(b):
+        return NotImplemented
+    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, None, False, 0)
+
+cdef object op_sub(object a, object b):
+    if not operand(b):
+        return NotImplemented
+    check_sub(a, b)
+    return binary(ROW_sub, "SubBackward0", "sub", a, b, SAME, None, False, 0)
+
+cdef object op_rsub(object a, object b):
+    return rsub(a, b) if operand(b) else NotImplemented
+
+cdef object op_mul(object a, object b):
+    if not operand(b):
+        return NotImplemented
+    return binary(ROW_mul, "MulBackward0", "mul", a, b, SAME, None, False, 0)
+
+cdef object op_div(object a, object b):
+    if not operand(b):
+        return NotImplemented
+    return binary(ROW_div, "DivBackward0", "div", a, b, FLOAT, None, False, 0)
+
+cdef object op_rdiv(object a, object b):
+    return FUNCTIONS["reciprocal"](a) * b if operand(b) else NotImplemented
+
+cdef object op_pow(object a, object b):
+    return power(a, b, None, False) if operand(b) else NotImplemented
+
+cdef object op_rpow(object a, object b):
+    return power(b, a, None, False) if operand(b) else NotImplemented
+
+cdef object op_floordiv(object a, object b):
+    return floor_divide(a, b) if operand(b) else NotImplemented
+
+cdef object op_rfloordiv(object a, object b):
+    return floor_divide(b, a) if operand(b) else NotImplemented
+
+cdef object op_mod(object a, object b):
+    return remainder(a, b) if operand(b) else NotImplemented
+
+cdef object op_rmod(object a, object b):
+    return remainder(b, a) if operand(b) else NotImplemented
+
+cdef object op_neg(object a):
+    return FUNCTIONS["neg"](a)
+
+cdef object op_invert(object a):
+    return bitwise_not(a)
+
+cdef object op_eq(object a, object b):
+    return binary(row_id("eq"), None, "eq", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+
+cdef object op_ne(object a, object b):
+    return binary(row_id("ne"), None, "ne", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+
+cdef object op_lt(object a, object b):
+    return binary(row_id("lt"), None, "lt", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+
+cdef object op_le(object a, object b):
+    return binary(row_id("le"), None, "le", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+
+cdef object op_gt(object a, object b):
+    return binary(row_id("gt"), None, "gt", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+
+cdef object op_ge(object a, object b):
+    return binary(row_id("ge"), None, "ge", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+
+cdef object op_and(object a, object b):
+    return FUNCTIONS["bitwise_and"](a, b) if operand(b) else NotImplemented
+
+cdef object op_or(object a, object b):
+    return FUNCTIONS["bitwise_or"](a, b) if operand(b) else NotImplemented
+
+cdef object op_xor(object a, object b):
+    return FUNCTIONS["bitwise_xor"](a, b) if operand(b) else NotImplemented
+
+cdef object op_iadd(object a, object b):
+    if not operand(b):
+        return NotImplemented
+    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, a, True, 0)
+
+cdef object op_isub(object a, object b):
+    return sub_(a, b) if operand(b) else NotImplemented
+
+cdef object op_imul(object a, object b):
+    if not operand(b):
+        return NotImplemented
+    return binary(ROW_mul, "MulBackward0", "mul", a, b, SAME, a, True, 0)
+
+cdef object op_idiv(object a, object b):
+    return divide(a, b, None, a, True) if operand(b) else NotImplemented
+
+
+cdef Hooks* h = hooks()
+h.add, h.radd, h.sub, h.rsub, h.mul, h.rmul = op_add, op_radd, op_sub, op_rsub, op_mul, op_mul
+h.div, h.rdiv, h.pow, h.rpow = op_div, op_rdiv, op_pow, op_rpow
+h.floordiv, h.rfloordiv, h.mod, h.rmod = op_floordiv, op_rfloordiv, op_mod, op_rmod
+h.eq, h.ne, h.lt, h.le, h.gt, h.ge = op_eq, op_ne, op_lt, op_le, op_gt, op_ge
+h.and_, h.or_, h.xor, h.rand_, h.ror, h.rxor = op_and, op_or, op_xor, op_and, op_or, op_xor
+h.iadd, h.isub, h.imul, h.idiv = op_iadd, op_isub, op_imul, op_idiv
+h.neg, h.invert = op_neg, op_invert
+
+# what the symbolic derivatives call
+DIRECT = {name: FUNCTIONS[name] for name in (
+    "add sub mul div neg abs sign square sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh erf erfc sigmoid floor ceil trunc round atan2 lt le gt ge eq ne logical_and logical_or fmod "
+    "remainder").split()}
+DIRECT["add"] = lambda a, b: a + b
+DIRECT["sub"] = lambda a, b: a - b
+DIRECT["mul"] = lambda a, b: a * b
+DIRECT["div"] = lambda a, b: a / b
+DIRECT["pow"] = pow
+DIRECT["div_floor"] = lambda a, b: divide(a, b, "floor", None, False)
+DIRECT["div_trunc"] = lambda a, b: divide(a, b, "trunc", None, False)
+DIRECT["lt"] = lambda a, b: a < b
+DIRECT["le"] = lambda a, b: a <= b
+DIRECT["gt"] = lambda a, b: a > b
+DIRECT["ge"] = lambda a, b: a >= b
+DIRECT["eq"] = lambda a, b: a == b
+DIRECT["ne"] = lambda a, b: a != b
