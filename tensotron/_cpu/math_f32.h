@@ -157,20 +157,21 @@ TENSOTRON_INLINE VecF log_reduced(VecF x, VecF& e) {
 #endif
 }
 // log(1 + f) = f + f^2 p(f)
-TENSOTRON_INLINE VecF log_poly(VecF f) {
-  return poly(f, -0x1.6fe5cep-5f, 0x1.abf67ep-4f, -0x1.0d9002p-3f, 0x1.2897bcp-3f, -0x1.54f24p-3f,
-              0x1.99685ap-3f, -0x1.000024p-2f, 0x1.5555a6p-2f, -0.5f);
+TENSOTRON_INLINE VecF log_poly(VecF f, VecF z) {
+  return poly2(f, z, -0x1.6fe5cep-5f, 0x1.abf67ep-4f, -0x1.0d9002p-3f, 0x1.2897bcp-3f, -0x1.54f24p-3f,
+               0x1.99685ap-3f, -0x1.000024p-2f, 0x1.5555a6p-2f, -0.5f);
 }
 TENSOTRON_INLINE VecF log_combine(VecF e, VecF f) {
-  VecF y = fma(f * f, log_poly(f), e * VecF(0x1.7f7d1cp-20f));
+  VecF z = f * f, y = fma(z, log_poly(f, z), e * VecF(0x1.7f7d1cp-20f));
   return fma(e, VecF(0x1.62e4p-1f), f + y);
 }
 TENSOTRON_INLINE VecF log2_combine(VecF e, VecF f) {
+  VecF z = f * f;
   VecF p = poly(f, -0x1.0961dp-4f, 0x1.34b5bep-3f, -0x1.84e584p-3f, 0x1.abe492p-3f, -0x1.ebe1acp-3f,
                0x1.27533ep-2f, -0x1.7154acp-2f, 0x1.ec7114p-2f, -0x1.715476p-1f);
   // The product's rounding error goes into the tail: e and f / log(2) may cancel.
   VecF c(0x1.715476p+0f), high = f * c;
-  VecF tail = fma(f * f, p, fma(f, VecF(0x1.4ae0cp-26f), fma(f, c, -high)));
+  VecF tail = fma(z, p, fma(f, VecF(0x1.4ae0cp-26f), fma(f, c, -high)));
   return (e + high) + tail;
 }
 // y = log(x) put right for zero, negative numbers, infinity and NaN.
@@ -380,9 +381,9 @@ TENSOTRON_INLINE VecF erf(VecF x) {
 TENSOTRON_INLINE VecF erfinv(VecF x) {
   VecF a = abs(x), e, f = log_reduced((VecF(1) - a) * (VecF(1) + a), e), w = -log_combine(e, f);
   VecF v = sqrt(max(w, VecF(0))) - VecF(3.125f);
-  VecF low = poly(w, -0x1.2e0e7cp-27f, 0x1.daa8a9p-23f, -0x1.09469dp-19f, 0x1.0b4f58p-18f, 0x1.75d71ep-15f,
+  VecF low = poly2(w, w * w, -0x1.2e0e7cp-27f, 0x1.daa8a9p-23f, -0x1.09469dp-19f, 0x1.0b4f58p-18f, 0x1.75d71ep-15f,
                  -0x1.0b5933p-13f, -0x1.31f5fbp-9f, 0x1.7a6d21p-7f, 0x1.db2a10p-3f, 0x1.c5bf88p-1f);
-  VecF high = poly(v, 0x1.e985dap-14f, -0x1.77a6aep-13f, -0x1.3dc098p-12f, 0x1.59a262p-10f, -0x1.4bcf4ep-9f,
+  VecF high = poly2(v, v * v, 0x1.e985dap-14f, -0x1.77a6aep-13f, -0x1.3dc098p-12f, 0x1.59a262p-10f, -0x1.4bcf4ep-9f,
                   0x1.ef366cp-9f, -0x1.5b479ep-8f, 0x1.cdff7ap-8f, 0x1.00f3b4p+0f, 0x1.7aaa3cp+1f);
   VecF y = a * select(lt(w, VecF(5)), low, high);
   return copysign(select(lt(a, VecF(1)), y, select(eq(a, VecF(1)), VecF(INF32), VecF(NAN32))), x);
@@ -391,7 +392,7 @@ TENSOTRON_INLINE VecF erfinv(VecF x) {
 // erfc(a) = exp(-a^2) r(u) / (1 + 2a), u = (a - 3) / (a + 3), for 0 <= a < 10.1
 TENSOTRON_INLINE VecD erfc_wide(VecD a) {
   VecD u = (a - VecD(3)) / (a + VecD(3));
-  VecD r = poly(u, -0x1.18f6c8a1902cdp-12, -0x1.97aefe9451507p-11, 0x1.064dc9a2b66fp-9, 0x1.507a1924bed78p-9,
+  VecD r = poly2(u, u * u, -0x1.18f6c8a1902cdp-12, -0x1.97aefe9451507p-11, 0x1.064dc9a2b66fp-9, 0x1.507a1924bed78p-9,
                -0x1.85e4aef8c85fp-6, 0x1.17bd758d642dep-4, -0x1.e888c1b449da7p-4, 0x1.09840c10e9525p-3,
                -0x1.85a191ae09bf1p-5, -0x1.15c0891324ca5p-3, 0x1.40c522db34da6p+0);
   return exp_wide(-(a * a)) * r / fma(a, VecD(2), VecD(1));

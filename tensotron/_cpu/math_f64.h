@@ -21,10 +21,11 @@ TENSOTRON_INLINE VecD pow2(VecD t) { return as_float(as_int(t) << 52); }
 
 // exp(r) - 1 for |r| <= log(2) / 2
 TENSOTRON_INLINE VecD expm1_poly(VecD r) {
-  VecD q = poly(r, 0x1.1ee888c0c1971p-29, 0x1.af5e8ff35cf46p-26, 0x1.27e53636be056p-22, 0x1.71ddf87089552p-19,
+  VecD z = r * r;
+  VecD q = poly2(r, z, 0x1.1ee888c0c1971p-29, 0x1.af5e8ff35cf46p-26, 0x1.27e53636be056p-22, 0x1.71ddf87089552p-19,
                0x1.a01a017bbc97dp-16, 0x1.a01a01afd8f8cp-13, 0x1.6c16c16c1f0a6p-10, 0x1.111111110f6cfp-7,
                0x1.555555555553fp-5, 0x1.5555555555559p-3, 0x1p-1);
-  return fma(r * r, q, r);
+  return fma(z, q, r);
 }
 // x = n log(2) + r, |r| <= log(2) / 2: returns r, and t = n + round.
 TENSOTRON_INLINE VecD exp_reduced(VecD x, VecD& t, double round = POW64) {
@@ -86,7 +87,7 @@ TENSOTRON_INLINE VecD log_reduced(VecD x, VecD& e) {
 // arranged so that f, the leading term, is added last.
 TENSOTRON_INLINE VecD log_combine(VecD e, VecD f) {
   VecD s = f / (f + VecD(2)), z = s * s;
-  VecD r = z * poly(z, 0x1.2f057f470a4b7p-3, 0x1.39a1bccfa86e4p-3, 0x1.74663ea0daa2fp-3, 0x1.c71c520bc08f8p-3,
+  VecD r = z * poly2(z, z * z, 0x1.2f057f470a4b7p-3, 0x1.39a1bccfa86e4p-3, 0x1.74663ea0daa2fp-3, 0x1.c71c520bc08f8p-3,
                    0x1.24924941ecdb1p-2, 0x1.999999997fe1fp-2, 0x1.5555555555592p-1);
   VecD half = VecD(0.5) * f * f;
   VecD low = fma(e, VecD(0x1.a39ef35793c76p-33), s * (half + r)) - half;
@@ -223,14 +224,14 @@ TENSOTRON_INLINE VecD erfinv(VecD x) {
 TENSOTRON_INLINE VecD log_wide(VecD x) {
   VecD e, f = log_reduced(x, e);
   VecD s = f / (f + VecD(2)), z = s * s;
-  VecD r = z * poly(z, 0x1.9114255e802abp-3, 0x1.c62b31b6daa4bp-3, 0x1.249411883b994p-2, 0x1.999996aa619b1p-2,
+  VecD r = z * poly2(z, z * z, 0x1.9114255e802abp-3, 0x1.c62b31b6daa4bp-3, 0x1.249411883b994p-2, 0x1.999996aa619b1p-2,
                    0x1.555555561dcd1p-1);
   return fma(e, VecD(0x1.62e42fefa39efp-1), fma(s, r, s + s));
 }
 // 2^x for |x| < 1000
 TENSOTRON_INLINE VecD exp2_wide(VecD x) {
   VecD t = x + VecD(POW64), r = x - (t - VecD(POW64));
-  VecD p = poly(r, 0x1.fde5edbf8b9b4p-17, 0x1.445c840bea6efp-13, 0x1.5d8a860d9a84ep-10, 0x1.3b29f39d3a4bcp-7,
+  VecD p = poly2(r, r * r, 0x1.fde5edbf8b9b4p-17, 0x1.445c840bea6efp-13, 0x1.5d8a860d9a84ep-10, 0x1.3b29f39d3a4bcp-7,
                0x1.c6b08ac05bb58p-5, 0x1.ebfbe07787a9p-3, 0x1.62e42ff0e1a01p-1);
   return fma(r, p, VecD(1)) * pow2(t);
 }
