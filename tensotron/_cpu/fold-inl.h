@@ -7,7 +7,6 @@
 #include "vec.h"
 
 namespace tensotron {
-
 namespace TENSOTRON_ISA {
 
 // ---- int64 lanes ----------------------------------------------------------------------------
@@ -280,6 +279,86 @@ template <class Op, class T> static inline T fold_row(const Op& op, const T* p, 
   Cascade<Op, Lanes<T>> c;
   fold_run<Op, AsIs, T>(c, op, (const char*)p, DTypeOf<T>::value, 1, n);
   return across<Op, T>(c.result());
+}
+
+// ---- sweeps over several arrays -------------------------------------------------------------
+
+// What a sweep's body loads and stores with: a whole vector, or its first n lanes.
+template <class T> struct WholeVector {
+  static TENSOTRON_MEMBER Vec<T> load(const T* p) { return Vec<T>::load(p); }
+  static TENSOTRON_MEMBER void store(Vec<T> v, T* p) { v.store(p); }
+};
+template <class T> struct PartVector {
+  int n;
+  TENSOTRON_MEMBER Vec<T> load(const T* p) const { return Vec<T>::load(p, n); }
+  TENSOTRON_MEMBER void store(Vec<T> v, T* p) const { v.store(p, n); }
+};
+
+// K sums taken together.
+template <class T, int K> struct Sums {
+  Vec<T> v[K];
+  TENSOTRON_MEMBER T total(int k) const { return across<Fold_sum, T>(v[k]); }
+};
+template <int K> struct SumsFold {
+  template <class S> static TENSOTRON_MEMBER S identity() {
+    S s;
+    for (int k = 0; k < K; k++) s.v[k] = decltype(s.v[k] + s.v[k])(0);
+    return s;
+  }
+  template <class S> static TENSOTRON_MEMBER S join(S a, S b) {
+    for (int k = 0; k < K; k++) a.v[k] = a.v[k] + b.v[k];
+    return a;
+  }
+};
+
+// f(i, lanes) for every vector [i, i + size) of [0, n).
+template <class T, class F> TENSOTRON_INLINE void sweep(int64_t n, F f) {
+  constexpr int W = Vec<T>::size;
+  int64_t i = 0;
+  for (; i + W <= n; i += W) f(i, WholeVector<T>());
+  if (i < n) f(i, PartVector<T>{(int)(n - i)});
+}
+
+// The same where f returns Sums<T, K>, summed over all lanes below n: four accumulators, spans of 32 terms
+// each joined pairwise. The order of summation depends on n and the vector width only.
+template <class T, int K, class F> TENSOTRON_INLINE Sums<T, K> sum_sweep(int64_t n, F f) {
+  typedef Sums<T, K> S;
+  typedef SumsFold<K> Op;
+  constexpr int W = Vec<T>::size, U = 4;
+  constexpr int64_t SPAN = 32 * U * W;
+  Cascade<Op, S> cascade;
+  for (int64_t from = 0; from < n; from += SPAN) {
+    const int64_t to = from + SPAN < n ? from + SPAN : n;
+    S acc[U];
+    for (int u = 0; u < U; u++) acc[u] = Op::template identity<S>();
+    int64_t i = from;
+    for (; i + U * W <= to; i += U * W)
+      for (int u = 0; u < U; u++) acc[u] = Op::join(acc[u], f(i + u * W, WholeVector<T>()));
+    for (; i + W <= to; i += W) acc[0] = Op::join(acc[0], f(i, WholeVector<T>()));
+    if (i < to) {
+      const int rest = (int)(to - i);
+      S s = f(i, PartVector<T>{rest});
+      for (int k = 0; k < K; k++) s.v[k] = keep_first(s.v[k], Vec<T>(0), rest);
+      acc[1] = Op::join(acc[1], s);
+    }
+    S sum = Op::join(Op::join(acc[0], acc[1]), Op::join(acc[2], acc[3]));
+    if (n <= SPAN) return sum;
+    cascade.push(sum);
+  }
+  return cascade.result();
+}
+
+// Sums over rows: f(i) for i in [0, n), 64 at a time, joined pairwise.
+template <class T, int K, class F> TENSOTRON_INLINE Sums<T, K> sum_rows(int64_t n, F f) {
+  typedef Sums<T, K> S;
+  typedef SumsFold<K> Op;
+  Cascade<Op, S> cascade;
+  for (int64_t from = 0; from < n; from += 64) {
+    S acc = Op::template identity<S>();
+    for (int64_t i = from; i < from + 64 && i < n; i++) acc = Op::join(acc, f(i));
+    cascade.push(acc);
+  }
+  return cascade.result();
 }
 
 // Calls f(a, b, c): the offsets of every index of an nd-dimensional space under three sets of strides,

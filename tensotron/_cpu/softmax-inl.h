@@ -1,0 +1,152 @@
+// Softmax and log-softmax along one dimension, forward and backward. All arguments contiguous, of dtype
+// r.compute (F32 or F64), seen as [outer, dim, inner].
+//
+//   k_softmax           op: 0 softmax, 1 log_softmax     ints: outer, dim, inner
+//                       arg: y | x
+//   k_softmax_backward  the same op and ints             arg: gx | g, y
+//                       softmax: y (g - sum g y)         log_softmax: g - exp(y) sum g
+//
+// y may be x, and gx may be g. As in torch, a row with NaN or +inf, or of -inf only, gives NaN.
+// Long rows (inner 1) run along the row; otherwise vectors lie across rows, gathered where inner is 1 and
+// the rows are too short to fill a vector.
+#pragma once
+#include "fold-inl.h"
+
+namespace tensotron { namespace TENSOTRON_ISA {
+
+enum SoftmaxOp : uint16_t { SOFTMAX = 0, LOG_SOFTMAX = 1 };
+
+// ---- along a row ----------------------------------------------------------------------------
+
+template <class T, bool LOG> static void softmax_row(T* y, const T* x, int64_t n) {
+  typedef Vec<T> V;
+  const V largest(fold_row(Fold_amax(), x, n));
+  const T sum = sum_sweep<T, 1>(n, [&](int64_t i, auto lanes) {
+    const V e = exp(lanes.load(x + i) - largest);
+    if (!LOG) lanes.store(e, y + i);
+    return Sums<T, 1>{{e}};
+  }).total(0);
+  if (LOG) {
+    const V log_sum(log(sum));
+    sweep<T>(n, [&](int64_t i, auto lanes) { lanes.store(lanes.load(x + i) - largest - log_sum, y + i); });
+  } else {
+    const V scale(1 / sum);
+    sweep<T>(n, [&](int64_t i, auto lanes) { lanes.store(lanes.load(y + i) * scale, y + i); });
+  }
+}
+
+template <class T, bool LOG> static void softmax_backward_row(T* gx, const T* g, const T* y, int64_t n) {
+  typedef Vec<T> V;
+  const V sum(sum_sweep<T, 1>(n, [&](int64_t i, auto lanes) {
+    const V a = lanes.load(g + i);
+    return Sums<T, 1>{{LOG ? a : a * lanes.load(y + i)}};
+  }).total(0));
+  sweep<T>(n, [&](int64_t i, auto lanes) {
+    const V a = lanes.load(g + i), b = lanes.load(y + i);
+    lanes.store(LOG ? a - exp(b) * sum : b * (a - sum), gx + i);
+  });
+}
+
+// ---- across rows ----------------------------------------------------------------------------
+
+// A vector of n elements `stride` apart.
+template <class T> struct Across {
+  int n;
+  int64_t stride;
+  TENSOTRON_MEMBER Vec<T> load(const T* p) const {
+    if (stride == 1) return n == Vec<T>::size ? Vec<T>::load(p) : Vec<T>::load(p, n);
+    alignas(64) T t[Vec<T>::size] = {};
+    for (int i = 0; i < n; i++) t[i] = p[i * stride];
+    return Vec<T>::load(t);
+  }
+  TENSOTRON_MEMBER void store(Vec<T> v, T* p) const {
+    if (stride == 1) {
+      if (n == Vec<T>::size) v.store(p);
+      else v.store(p, n);
+      return;
+    }
+    alignas(64) T t[Vec<T>::size];
+    v.store(t);
+    for (int i = 0; i < n; i++) p[i * stride] = t[i];
+  }
+};
+
+template <class T, bool LOG> static void softmax_columns(T* y, const T* x, int64_t dim, int64_t step, Across<T> lanes) {
+  typedef Vec<T> V;
+  V largest = lanes.load(x);
+  for (int64_t d = 1; d < dim; d++) largest = larger(lanes.load(x + d * step), largest);
+  const V sum = sum_rows<T, 1>(dim, [&](int64_t d) {
+    const V e = exp(lanes.load(x + d * step) - largest);
+    if (!LOG) lanes.store(e, y + d * step);
+    return Sums<T, 1>{{e}};
+  }).v[0];
+  const V last = LOG ? log(sum) : V(1) / sum;
+  for (int64_t d = 0; d < dim; d++)
+    lanes.store(LOG ? lanes.load(x + d * step) - largest - last : lanes.load(y + d * step) * last, y + d * step);
+}
+
+template <class T, bool LOG>
+static void softmax_backward_columns(T* gx, const T* g, const T* y, int64_t dim, int64_t step, Across<T> lanes) {
+  typedef Vec<T> V;
+  const V sum = sum_rows<T, 1>(dim, [&](int64_t d) {
+    const V a = lanes.load(g + d * step);
+    return Sums<T, 1>{{LOG ? a : a * lanes.load(y + d * step)}};
+  }).v[0];
+  for (int64_t d = 0; d < dim; d++) {
+    const V a = lanes.load(g + d * step), b = lanes.load(y + d * step);
+    lanes.store(LOG ? a - exp(b) * sum : b * (a - sum), gx + d * step);
+  }
+}
+
+// ---- both -----------------------------------------------------------------------------------
+
+// row(offset) for every row, or columns(offset, step, lanes) for every vector of rows.
+template <class T, class Row, class Columns> static inline void softmax_drive(const Record& r, Row row, Columns columns) {
+  const int64_t outer = r.ints[0], dim = r.ints[1], inner = r.ints[2];
+  constexpr int64_t W = Vec<T>::size;
+  if (outer == 0 || dim == 0 || inner == 0) return;
+  if (inner > 1) {
+    for (int64_t o = 0; o < outer; o++)
+      for (int64_t c = 0; c < inner; c += W)
+        columns(o * dim * inner + c, inner, Across<T>{(int)(inner - c < W ? inner - c : W), 1});
+  } else if (dim < W && outer > 1) {
+    for (int64_t o = 0; o < outer; o += W) columns(o * dim, 1, Across<T>{(int)(outer - o < W ? outer - o : W), dim});
+  } else {
+    for (int64_t o = 0; o < outer; o++) row(o * dim);
+  }
+}
+
+template <class T, bool LOG> static int softmax_run(const Record& r) {
+  T* y = (T*)r.arg[0].data;
+  const T* x = (const T*)r.arg[1].data;
+  const int64_t dim = r.ints[1];
+  softmax_drive<T>(r, [=](int64_t at) { softmax_row<T, LOG>(y + at, x + at, dim); },
+                   [=](int64_t at, int64_t step, Across<T> lanes) { softmax_columns<T, LOG>(y + at, x + at, dim, step, lanes); });
+  return OK;
+}
+template <class T, bool LOG> static int softmax_backward_run(const Record& r) {
+  T* gx = (T*)r.arg[0].data;
+  const T *g = (const T*)r.arg[1].data, *y = (const T*)r.arg[2].data;
+  const int64_t dim = r.ints[1];
+  softmax_drive<T>(r, [=](int64_t at) { softmax_backward_row<T, LOG>(gx + at, g + at, y + at, dim); },
+                   [=](int64_t at, int64_t step, Across<T> lanes) {
+                     softmax_backward_columns<T, LOG>(gx + at, g + at, y + at, dim, step, lanes);
+                   });
+  return OK;
+}
+
+static int k_softmax(const Record& r) {
+  if (r.compute == F32) return r.op == LOG_SOFTMAX ? softmax_run<float, true>(r) : softmax_run<float, false>(r);
+  if (r.compute == F64) return r.op == LOG_SOFTMAX ? softmax_run<double, true>(r) : softmax_run<double, false>(r);
+  return UNSUPPORTED;
+}
+static int k_softmax_backward(const Record& r) {
+  if (r.compute == F32)
+    return r.op == LOG_SOFTMAX ? softmax_backward_run<float, true>(r) : softmax_backward_run<float, false>(r);
+  if (r.compute == F64)
+    return r.op == LOG_SOFTMAX ? softmax_backward_run<double, true>(r) : softmax_backward_run<double, false>(r);
+  return UNSUPPORTED;
+}
+
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron
