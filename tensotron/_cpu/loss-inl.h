@@ -68,7 +68,7 @@ template <class Op, class T> static int loss_backward_run(const Record& r) {
   return OK;
 }
 
-static int k_loss(const Record& r) {
+int k_loss(const Record& r) {
   switch (r.op) {
 #define LOSS(name, value, dx, dt)                                    \
   case LOSS_##name:                                                  \
@@ -80,7 +80,7 @@ static int k_loss(const Record& r) {
   }
   return UNSUPPORTED;
 }
-static int k_loss_backward(const Record& r) {
+int k_loss_backward(const Record& r) {
   switch (r.op) {
 #define LOSS(name, value, dx, dt)                                         \
   case LOSS_##name:                                                       \
@@ -268,7 +268,7 @@ template <class T> static int cross_entropy_backward_run(const Record& r) {
 }
 
 #define FLOATING(name, run)                     \
-  static int name(const Record& r) {            \
+  int name(const Record& r) {                   \
     if (r.compute == F32) return run<float>(r); \
     if (r.compute == F64) return run<double>(r); \
     return UNSUPPORTED;                         \

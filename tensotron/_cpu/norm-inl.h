@@ -381,18 +381,18 @@ template <class T> static int batch_norm_backward_run(const Record& r) {
   if (r.compute == F32) return f32; \
   if (r.compute == F64) return f64; \
   return UNSUPPORTED;
-static int k_layer_norm(const Record& r) {
+int k_layer_norm(const Record& r) {
   FLOATING(rows_forward<float>(r, r.ints[0], 1, r.ints[1]), rows_forward<double>(r, r.ints[0], 1, r.ints[1]))
 }
-static int k_layer_norm_backward(const Record& r) {
+int k_layer_norm_backward(const Record& r) {
   FLOATING(rows_backward<float>(r, r.ints[0], 1, r.ints[1]), rows_backward<double>(r, r.ints[0], 1, r.ints[1]))
 }
-static int k_group_norm(const Record& r) { FLOATING(group_norm_run<float>(r), group_norm_run<double>(r)) }
-static int k_group_norm_backward(const Record& r) {
+int k_group_norm(const Record& r) { FLOATING(group_norm_run<float>(r), group_norm_run<double>(r)) }
+int k_group_norm_backward(const Record& r) {
   FLOATING(group_norm_backward_run<float>(r), group_norm_backward_run<double>(r))
 }
-static int k_batch_norm(const Record& r) { FLOATING(batch_norm_run<float>(r), batch_norm_run<double>(r)) }
-static int k_batch_norm_backward(const Record& r) {
+int k_batch_norm(const Record& r) { FLOATING(batch_norm_run<float>(r), batch_norm_run<double>(r)) }
+int k_batch_norm_backward(const Record& r) {
   FLOATING(batch_norm_backward_run<float>(r), batch_norm_backward_run<double>(r))
 }
 #undef FLOATING

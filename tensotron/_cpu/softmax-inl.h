@@ -135,12 +135,12 @@ template <class T, bool LOG> static int softmax_backward_run(const Record& r) {
   return OK;
 }
 
-static int k_softmax(const Record& r) {
+int k_softmax(const Record& r) {
   if (r.compute == F32) return r.op == LOG_SOFTMAX ? softmax_run<float, true>(r) : softmax_run<float, false>(r);
   if (r.compute == F64) return r.op == LOG_SOFTMAX ? softmax_run<double, true>(r) : softmax_run<double, false>(r);
   return UNSUPPORTED;
 }
-static int k_softmax_backward(const Record& r) {
+int k_softmax_backward(const Record& r) {
   if (r.compute == F32)
     return r.op == LOG_SOFTMAX ? softmax_backward_run<float, true>(r) : softmax_backward_run<float, false>(r);
   if (r.compute == F64)
