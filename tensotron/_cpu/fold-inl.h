@@ -122,11 +122,6 @@ template <class S, class T> static inline void cast_strided(const char* p, int64
   if (stride == 1) for (int64_t i = 0; i < n; i++) to[i] = (T)s[i];
   else for (int64_t i = 0; i < n; i++) to[i] = (T)s[i * stride];
 }
-template <class S> static inline void truth_strided(const char* p, int64_t stride, int64_t n, int64_t* to) {
-  const S* s = (const S*)p;
-  for (int64_t i = 0; i < n; i++) to[i] = s[i * stride] != 0;
-}
-
 // Out of line, shared by all reductions of one compute type.
 template <class T>
 static __attribute__((noinline)) void cast_tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
@@ -138,18 +133,7 @@ static __attribute__((noinline)) void cast_tile(const char* p, int dtype, int64_
     default: cast_strided<uint8_t>(p, stride, n, buf); break;
   }
 }
-static __attribute__((noinline)) void truth_tile(const char* p, int dtype, int64_t stride, int64_t n, int64_t* buf) {
-  switch (dtype) {
-    case F32: truth_strided<float>(p, stride, n, buf); break;
-    case F64: truth_strided<double>(p, stride, n, buf); break;
-    case I64: truth_strided<int64_t>(p, stride, n, buf); break;
-    case I32: truth_strided<int32_t>(p, stride, n, buf); break;
-    default: truth_strided<uint8_t>(p, stride, n, buf); break;
-  }
-}
-
-// How a reduction reads its input: n elements from p as contiguous T, through buf unless they are that
-// already. AsTruth reads 1 for every element that is not zero (NaN included).
+// How a reduction reads its input: n elements from p as contiguous T, through buf unless they are that already.
 struct AsIs {
   template <class T> static TENSOTRON_MEMBER bool direct(int dtype, int64_t stride) {
     return dtype == DTypeOf<T>::value && stride == 1;
@@ -161,15 +145,6 @@ struct AsIs {
     return buf;
   }
 };
-struct AsTruth {
-  template <class T> static TENSOTRON_MEMBER bool direct(int, int64_t) { return false; }
-  template <class T>
-  static TENSOTRON_MEMBER const T* tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
-    truth_tile(p, dtype, stride, n, buf);
-    return buf;
-  }
-};
-
 template <class D, class T> static inline void store_as(char* p, int64_t stride, const T* from, int64_t n) {
   for (int64_t i = 0; i < n; i++) ((D*)p)[i * stride] = (D)from[i];
 }

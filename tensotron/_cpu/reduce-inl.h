@@ -90,6 +90,31 @@ template <class T> static __attribute__((noinline)) void put_everywhere(const Re
              [&](int64_t o, int64_t, int64_t) { put(a, o, 1, &value, 1); });
 }
 
+// Reads 1 for every element that is not zero (NaN included), else 0.
+template <class S> static inline void truth_strided(const char* p, int64_t stride, int64_t n, int64_t* to) {
+  const S* s = (const S*)p;
+  for (int64_t i = 0; i < n; i++) to[i] = s[i * stride] != 0;
+}
+
+static __attribute__((noinline)) void truth_tile(const char* p, int dtype, int64_t stride, int64_t n, int64_t* buf) {
+  switch (dtype) {
+    case F32: truth_strided<float>(p, stride, n, buf); break;
+    case F64: truth_strided<double>(p, stride, n, buf); break;
+    case I64: truth_strided<int64_t>(p, stride, n, buf); break;
+    case I32: truth_strided<int32_t>(p, stride, n, buf); break;
+    default: truth_strided<uint8_t>(p, stride, n, buf); break;
+  }
+}
+
+struct AsTruth {
+  template <class T> static TENSOTRON_MEMBER bool direct(int, int64_t) { return false; }
+  template <class T>
+  static TENSOTRON_MEMBER const T* tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
+    truth_tile(p, dtype, stride, n, buf);
+    return buf;
+  }
+};
+
 // ---- columns --------------------------------------------------------------------------------
 
 // U vectors of neighbouring columns, row by row; a single vector may be partial (n columns).
