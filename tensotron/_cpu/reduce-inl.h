@@ -1,6 +1,6 @@
 // k_reduce: reductions over trailing dimensions of the iteration space. Rows: reduce.def.
 //
-//   op       REDUCE_<row> (_ops/reduce.h)
+//   op       REDUCE_<row> (_ops/reduce_ops.h)
 //   size     the input's shape, kept dimensions first, reduced dimensions last (any number of each, 0 included)
 //   ints[0]  number of reduced dimensions
 //   compute  F32 or F64; I64 for every integer and bool input. Ignored by TRUTH rows (int64), the variance
