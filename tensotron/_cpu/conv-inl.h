@@ -11,284 +11,19 @@
 //   conv_backward_weight  arg[0] = gw, arg[1] = gy, arg[2] = x          (F32, F64)
 //   conv_backward_bias    arg[0] = gb [O], arg[1] = gy                  (F32, F64)
 //
-// Method: an image is copied into scratch, padded and split by stride phase ("flat" planes), so that
-// for every filter tap the values that neighbouring outputs need are adjacent: the input of output
-// p = oh * Wq + ow under tap k is X[off[k] + p]. Every pass is then a register-blocked product with
-// vector lanes over p. The Wq - OW outputs between rows are computed and dropped.
+// Two methods: lanes over the channels of the result where those fill the vectors (conv_lanes.h), else
+// lanes over neighbouring positions (conv_flat.h).
 #pragma once
 #include <cstdint>
 #include <cstring>
 
-#include "record.h"
-#include "scratch.h"
+#include "conv_common.h"
+#include "conv_flat.h"
+#include "conv_lanes.h"
 #include "vec.h"
 
 namespace tensotron {
 namespace TENSOTRON_ISA {
-
-struct ConvShape {
-  int64_t N, C, H, W, O, KH, KW, SH, SW, PH, PW, DH, DW, G, OH, OW;
-  int64_t Cg() const { return C / G; }
-  int64_t Og() const { return O / G; }
-};
-
-static inline ConvShape conv_shape(const Record& r) {
-  ConvShape s;
-  static_assert(sizeof(s) == 16 * sizeof(int64_t), "the fields are the first ints of the record");
-  memcpy(&s, r.ints, sizeof(s));
-  return s;
-}
-
-// Register tile: rows (broadcast operand) x vectors. One vector is needed for the broadcast value.
-template <class T>
-struct ConvTile {
-#if defined(__AVX512F__) || defined(__aarch64__)
-  static constexpr int rows = 8, vecs = 3, wrows = 4, wcols = 6;
-#elif defined(__AVX2__)
-  static constexpr int rows = 4, vecs = 3, wrows = 2, wcols = 6;
-#else
-  static constexpr int rows = 4, vecs = 2, wrows = 2, wcols = 4;
-#endif
-};
-
-static inline int64_t conv_round(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
-static inline int64_t conv_ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
-static inline int64_t conv_floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-static inline int64_t conv_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t conv_max(int64_t a, int64_t b) { return a > b ? a : b; }
-
-// Carves arrays out of one scratch allocation; with base null it only counts.
-struct ConvArena {
-  char* base;
-  size_t used;
-  template <class U>
-  U* take(int64_t n) {
-    U* p = reinterpret_cast<U*>(base + used);
-    used += conv_round(n * int64_t(sizeof(U)), 64);
-    return base ? p : nullptr;
-  }
-};
-
-// How the taps of one dimension meet the stride: tap k reads phase slot[k] at shift[k].
-struct ConvAxis {
-  int64_t taps, phases, reach;  // phases in use; largest shift
-  int64_t *slot, *shift, *phase;
-
-  void take(ConvArena& a, int64_t k) {
-    slot = a.take<int64_t>(k);
-    shift = a.take<int64_t>(k);
-    phase = a.take<int64_t>(k);
-  }
-  void fill(int64_t k, int64_t stride, int64_t dilation) {
-    taps = k;
-    phases = reach = 0;
-    for (int64_t i = 0; i < k; i++) {
-      int64_t q = i * dilation % stride, s = 0;
-      while (s < phases && phase[s] != q) s++;
-      if (s == phases) phase[phases++] = q;
-      slot[i] = s;
-      shift[i] = i * dilation / stride;
-      reach = conv_max(reach, shift[i]);
-    }
-  }
-};
-
-template <class T, int S>
-static inline void conv_copy_step(T* dst, const T* src, int64_t n, int64_t step) {
-  const int64_t st = S ? S : step;
-  for (int64_t i = 0; i < n; i++) dst[i] = src[i * st];
-}
-
-template <class T>
-static inline void conv_copy_row(T* dst, const T* src, int64_t n, int64_t step) {
-  if (step == 1) conv_copy_step<T, 1>(dst, src, n, 1);
-  else if (step == 2) conv_copy_step<T, 2>(dst, src, n, 2);
-  else if (step == 4) conv_copy_step<T, 4>(dst, src, n, 4);
-  else conv_copy_step<T, 0>(dst, src, n, step);
-}
-
-// One plane [H][W] -> [rows][cols] of dst: dst[r][c] = src[r * SH + oh][c * SW + ow], zero outside.
-template <class T>
-static inline void conv_flatten(T* dst, const T* src, int64_t rows, int64_t cols, int64_t H, int64_t W,
-                                int64_t SH, int64_t SW, int64_t oh, int64_t ow) {
-  int64_t lo = conv_min(conv_max(conv_ceil_div(-ow, SW), 0), cols);
-  int64_t hi = conv_max(conv_min(conv_floor_div(W - 1 - ow, SW) + 1, cols), lo);
-  for (int64_t r = 0; r < rows; r++, dst += cols) {
-    int64_t h = r * SH + oh;
-    if (h < 0 || h >= H) {
-      for (int64_t i = 0; i < cols; i++) dst[i] = T(0);
-      continue;
-    }
-    for (int64_t i = 0; i < lo; i++) dst[i] = T(0);
-    conv_copy_row(dst + lo, src + h * W + lo * SW + ow, hi - lo, SW);
-    for (int64_t i = hi; i < cols; i++) dst[i] = T(0);
-  }
-}
-
-// y[m][p] = bias[m] + sum_k A[k][m] * X[off[k] + p] for R rows and V vectors of p.
-template <class T, int R, int V>
-static inline __attribute__((always_inline)) void conv_tile(int64_t K, const T* A, const T* X, const int64_t* off,
-                                                            const T* bias, T* y, int64_t ldy) {
-  constexpr int L = Vec<T>::size;
-  Vec<T> acc[R][V];
-#pragma GCC unroll 8
-  for (int i = 0; i < R; i++)
-#pragma GCC unroll 3
-    for (int j = 0; j < V; j++) acc[i][j] = Vec<T>(bias[i]);
-  for (int64_t k = 0; k < K; k++, A += R) {
-    const T* x = X + off[k];
-    Vec<T> b[V];
-#pragma GCC unroll 3
-    for (int j = 0; j < V; j++) b[j] = Vec<T>::load(x + j * L);
-#pragma GCC unroll 8
-    for (int i = 0; i < R; i++) {
-      Vec<T> a(A[i]);
-#pragma GCC unroll 3
-      for (int j = 0; j < V; j++) acc[i][j] = fma(a, b[j], acc[i][j]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < R; i++)
-#pragma GCC unroll 3
-    for (int j = 0; j < V; j++) acc[i][j].store(y + i * ldy + j * L);
-}
-
-template <class T, int R>
-static inline void conv_rows(int64_t K, const T* A, const T* X, const int64_t* off, const T* bias, T* y, int64_t ldy,
-                             int64_t nvec) {
-  constexpr int L = Vec<T>::size, MV = ConvTile<T>::vecs;
-  int64_t v = 0;
-  for (; nvec - v > MV + 1 || nvec - v == MV; v += MV) conv_tile<T, R, MV>(K, A, X + v * L, off, bias, y + v * L, ldy);
-  for (; nvec - v >= 2; v += 2) conv_tile<T, R, 2>(K, A, X + v * L, off, bias, y + v * L, ldy);
-  if (nvec - v == 1) conv_tile<T, R, 1>(K, A, X + v * L, off, bias, y + v * L, ldy);
-}
-
-static inline int conv_pick_rows(int64_t left, int most) {
-  if (left >= most) return most;
-  return left > 4 ? 8 : left > 2 ? 4 : left > 1 ? 2 : 1;
-}
-
-template <class T>
-static inline void conv_product(int rows, int64_t K, const T* A, const T* X, const int64_t* off, const T* bias, T* y,
-                                int64_t ldy, int64_t nvec) {
-  if (rows == 8) {
-    if (ConvTile<T>::rows == 8) conv_rows<T, ConvTile<T>::rows>(K, A, X, off, bias, y, ldy, nvec);
-  } else if (rows == 4) {
-    conv_rows<T, 4>(K, A, X, off, bias, y, ldy, nvec);
-  } else if (rows == 2) {
-    conv_rows<T, 2>(K, A, X, off, bias, y, ldy, nvec);
-  } else {
-    conv_rows<T, 1>(K, A, X, off, bias, y, ldy, nvec);
-  }
-}
-
-// Elements of the packed operand of M rows and K columns.
-template <class T>
-static inline int64_t conv_packed(int64_t M, int64_t K) {
-  int64_t n = 0;
-  for (int64_t m = 0; m < M;) {
-    int rows = conv_pick_rows(M - m, ConvTile<T>::rows);
-    n += rows * K;
-    m += rows;
-  }
-  return n;
-}
-
-template <class T>
-static inline bool conv_all_finite(const T* p, int64_t n) {
-  constexpr int L = Vec<T>::size;
-  Vec<T> zero(T(0)), s0 = zero, s1 = zero;
-  int64_t i = 0;
-  for (; i + 2 * L <= n; i += 2 * L) {
-    s0 = s0 + Vec<T>::load(p + i) * zero;
-    s1 = s1 + Vec<T>::load(p + i + L) * zero;
-  }
-  T s = reduce_add(s0 + s1);
-  for (; i < n; i++) s += p[i] * T(0);
-  return s == T(0);
-}
-
-// ---------------------------------------------------------------- forward
-template <class T>
-static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const T* w, const T* bias) {
-  constexpr int L = Vec<T>::size;
-  const int64_t Cg = s.Cg(), Og = s.Og(), K = Cg * s.KH * s.KW, packed = conv_packed<T>(Og, K);
-  ConvAxis ah, aw;
-  ConvArena a{nullptr, 0};
-  int64_t *off = nullptr, Hq = 0, Wq = 0, plane = 0, nb = 1, P = 0, nvec = 0, xsize = 0;
-  T *A = nullptr, *X = nullptr, *Y = nullptr, *B = nullptr;
-  for (int pass = 0; pass < 2; pass++) {
-    ah.take(a, s.KH);
-    aw.take(a, s.KW);
-    off = a.take<int64_t>(K);
-    B = a.take<T>(ConvTile<T>::rows);
-    if (pass == 0) {  // the axes need memory first; their extent bounds the rest
-      Hq = s.OH + (s.KH - 1) * s.DH / s.SH;
-      Wq = s.OW + (s.KW - 1) * s.DW / s.SW;
-      // Small images share a product so that the lanes are used.
-      while (nb < s.N && nb * Hq * Wq < 4 * L) nb++;
-      plane = nb * Hq * Wq;
-      P = (nb - 1) * Hq * Wq + (s.OH - 1) * Wq + s.OW;
-      nvec = (P + L - 1) / L;
-      xsize = Cg * conv_min(s.SH, s.KH) * conv_min(s.SW, s.KW) * plane + L;
-    }
-    A = a.take<T>(packed * s.G);
-    X = a.take<T>(xsize);
-    Y = a.take<T>(ConvTile<T>::rows * nvec * L);
-    if (pass == 0) {
-      a.base = static_cast<char*>(scratch(a.used));
-      if (!a.base) return OUT_OF_MEMORY;
-      a.used = 0;
-    }
-  }
-  ah.fill(s.KH, s.SH, s.DH);
-  aw.fill(s.KW, s.SW, s.DW);
-  const int64_t per_channel = ah.phases * aw.phases * plane;
-  for (int64_t c = 0, k = 0; c < Cg; c++)
-    for (int64_t i = 0; i < s.KH; i++)
-      for (int64_t j = 0; j < s.KW; j++, k++)
-        off[k] = c * per_channel + (ah.slot[i] * aw.phases + aw.slot[j]) * plane + ah.shift[i] * Wq + aw.shift[j];
-  T* Ap = A;
-  for (int64_t g = 0; g < s.G; g++)
-    for (int64_t m = 0; m < Og;) {
-      int rows = conv_pick_rows(Og - m, ConvTile<T>::rows);
-      const T* wm = w + (g * Og + m) * K;
-      for (int64_t k = 0; k < K; k++)
-        for (int i = 0; i < rows; i++) *Ap++ = m + i < Og ? wm[i * K + k] : T(0);
-      m += rows;
-    }
-  memset(X + xsize - L, 0, L * sizeof(T));
-  for (int64_t n = 0; n < s.N; n += nb) {
-    const int64_t images = conv_min(nb, s.N - n);
-    for (int64_t g = 0; g < s.G; g++) {
-      T* d = X;
-      for (int64_t c = 0; c < Cg; c++)
-        for (int64_t i = 0; i < ah.phases; i++)
-          for (int64_t j = 0; j < aw.phases; j++)
-            for (int64_t b = 0; b < nb; b++, d += Hq * Wq)
-              if (b < images)
-                conv_flatten(d, x + ((n + b) * s.C + g * Cg + c) * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW,
-                             ah.phase[i] - s.PH, aw.phase[j] - s.PW);
-              else
-                memset(d, 0, Hq * Wq * sizeof(T));
-      const T* Am = A + g * packed;
-      for (int64_t m = 0; m < Og;) {
-        int rows = conv_pick_rows(Og - m, ConvTile<T>::rows);
-        for (int i = 0; i < rows; i++) B[i] = bias && m + i < Og ? bias[g * Og + m + i] : T(0);
-        conv_product(rows, K, Am, X, off, B, Y, nvec * L, nvec);
-        for (int64_t b = 0; b < images; b++)
-          for (int64_t i = 0; i < rows && m + i < Og; i++) {
-            T* o = y + ((n + b) * s.O + g * Og + m + i) * s.OH * s.OW;
-            const T* v = Y + i * nvec * L + b * Hq * Wq;
-            for (int64_t h = 0; h < s.OH; h++, o += s.OW, v += Wq) conv_copy_step<T, 1>(o, v, s.OW, 1);
-          }
-        Am += rows * K;
-        m += rows;
-      }
-    }
-  }
-  return OK;
-}
 
 // Any dtype, one multiplication at a time (integers; sums wrap as the storage type does).
 template <class T>
@@ -311,116 +46,25 @@ static inline void conv_forward_direct(const ConvShape& s, T* y, const T* x, con
         }
 }
 
+template <class T>
+static inline int conv_forward(const ConvShape& s, const Record& r) {
+  T* y = (T*)r.arg[0].data;
+  const T *x = (const T*)r.arg[1].data, *w = (const T*)r.arg[2].data, *b = r.nin == 3 ? (const T*)r.arg[3].data : nullptr;
+  return lanes_fit<T>(s.Og()) ? conv_forward_lanes(s, y, x, w, b) : conv_forward_flat(s, y, x, w, b);
+}
+
 int k_conv_forward(const Record& r) {
   ConvShape s = conv_shape(r);
   if (s.N * s.O * s.OH * s.OW == 0) return OK;
   char *y = r.arg[0].data, *x = r.arg[1].data, *w = r.arg[2].data, *b = r.nin == 3 ? r.arg[3].data : nullptr;
   switch (r.compute) {
-    case F32: return conv_forward_flat(s, (float*)y, (const float*)x, (const float*)w, (const float*)b);
-    case F64: return conv_forward_flat(s, (double*)y, (const double*)x, (const double*)w, (const double*)b);
+    case F32: return conv_forward<float>(s, r);
+    case F64: return conv_forward<double>(s, r);
     case I64: conv_forward_direct(s, (int64_t*)y, (const int64_t*)x, (const int64_t*)w, (const int64_t*)b); return OK;
     case I32: conv_forward_direct(s, (int32_t*)y, (const int32_t*)x, (const int32_t*)w, (const int32_t*)b); return OK;
     case U8: conv_forward_direct(s, (uint8_t*)y, (const uint8_t*)x, (const uint8_t*)w, (const uint8_t*)b); return OK;
   }
   return UNSUPPORTED;
-}
-
-// ---------------------------------------------------------------- gradient of the input
-// Padded input position ip = ih + PH collects tap i from output row oh with oh * SH + i * DH = ip: positions of
-// one stride phase form a stride-1 correlation of gy with the taps of that phase.
-template <class T>
-static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* gy, const T* w, const T* bias) {
-  constexpr int L = Vec<T>::size;
-  const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW, area = s.H * s.W;
-  const int64_t reach_h = (s.KH - 1) * s.DH / s.SH, reach_w = (s.KW - 1) * s.DW / s.SW;
-  // Rows of gy are stored from -reach to the last one a position inside the input can ask for.
-  const int64_t Hg = (s.PH + s.H - 1) / s.SH + 1 + reach_h, Wg = (s.PW + s.W - 1) / s.SW + 1 + reach_w;
-  const int64_t plane = Hg * Wg, nvec_max = (plane + L - 1) / L, tile = ConvTile<T>::rows;
-  const int64_t max_phases = conv_min(s.SH, s.KH) * conv_min(s.SW, s.KW);
-  ConvAxis ah, aw;
-  ConvArena a{nullptr, 0};
-  int64_t *off = nullptr, *count = nullptr;
-  T *A = nullptr, *X = nullptr, *Y = nullptr, *B = nullptr;
-  for (int pass = 0; pass < 2; pass++) {
-    ah.take(a, s.KH);
-    aw.take(a, s.KW);
-    off = a.take<int64_t>(Og * taps);
-    count = a.take<int64_t>(max_phases);
-    A = a.take<T>(s.G * Og * taps * conv_packed<T>(Cg, 1));
-    X = a.take<T>(Og * plane + L);
-    Y = a.take<T>(tile * nvec_max * L);
-    B = a.take<T>(tile);
-    if (pass == 0) {
-      a.base = static_cast<char*>(scratch(a.used));
-      if (!a.base) return OUT_OF_MEMORY;
-      a.used = 0;
-    }
-  }
-  ah.fill(s.KH, s.SH, s.DH);
-  aw.fill(s.KW, s.SW, s.DW);
-  const int64_t phases = ah.phases * aw.phases;
-  if (phases < s.SH * s.SW)  // positions between the taps
-    for (int64_t n = 0, c = 0; n < s.N; n++)
-      for (c = 0; c < s.C; c++)
-        for (int64_t i = 0; i < area; i++) gx[(n * s.C + c) * area + i] = bias ? bias[c] : T(0);
-  int64_t* po = off;
-  for (int64_t q = 0; q < phases; q++) {
-    const int64_t* start = po;
-    for (int64_t o = 0; o < Og; o++)
-      for (int64_t i = 0; i < s.KH; i++)
-        for (int64_t j = 0; j < s.KW; j++)
-          if (ah.slot[i] == q / aw.phases && aw.slot[j] == q % aw.phases)
-            *po++ = o * plane + (reach_h - ah.shift[i]) * Wg + reach_w - aw.shift[j];
-    count[q] = po - start;
-  }
-  T* Ap = A;
-  for (int64_t g = 0; g < s.G; g++)
-    for (int64_t q = 0; q < phases; q++)
-      for (int64_t m = 0; m < Cg;) {
-        int rows = conv_pick_rows(Cg - m, tile);
-        for (int64_t o = 0; o < Og; o++)
-          for (int64_t t = 0; t < taps; t++) {
-            if (ah.slot[t / s.KW] != q / aw.phases || aw.slot[t % s.KW] != q % aw.phases) continue;
-            for (int i = 0; i < rows; i++)
-              *Ap++ = m + i < Cg ? w[((g * Og + o) * Cg + m + i) * taps + t] : T(0);
-          }
-        m += rows;
-      }
-  memset(X + Og * plane, 0, L * sizeof(T));
-  for (int64_t n = 0; n < s.N; n++) {
-    const T* Am = A;
-    for (int64_t g = 0; g < s.G; g++) {
-      for (int64_t o = 0; o < Og; o++)
-        conv_flatten(X + o * plane, gy + (n * s.O + g * Og + o) * s.OH * s.OW, Hg, Wg, s.OH, s.OW, 1, 1, -reach_h,
-                     -reach_w);
-      po = off;
-      for (int64_t q = 0; q < phases; q++) {
-        const int64_t qh = ah.phase[q / aw.phases], qw = aw.phase[q % aw.phases];
-        const int64_t h0 = conv_max(conv_ceil_div(s.PH - qh, s.SH), 0), w0 = conv_max(conv_ceil_div(s.PW - qw, s.SW), 0);
-        const int64_t h1 = conv_floor_div(s.PH + s.H - 1 - qh, s.SH), w1 = conv_floor_div(s.PW + s.W - 1 - qw, s.SW);
-        const bool any = h1 >= h0 && w1 >= w0;
-        const int64_t P = (h1 - h0) * Wg + w1 - w0 + 1, nvec = (P + L - 1) / L;
-        for (int64_t m = 0; m < Cg;) {
-          int rows = conv_pick_rows(Cg - m, tile);
-          if (any) {
-            for (int i = 0; i < rows; i++) B[i] = bias && m + i < Cg ? bias[g * Cg + m + i] : T(0);
-            conv_product(rows, count[q], Am, X + h0 * Wg + w0, po, B, Y, nvec * L, nvec);
-            for (int64_t i = 0; i < rows && m + i < Cg; i++)
-              for (int64_t h = h0; h <= h1; h++) {
-                T* d = gx + ((n * s.C + g * Cg + m + i) * s.H + h * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
-                const T* v = Y + i * nvec * L + (h - h0) * Wg;
-                if (s.SW == 1) conv_copy_step<T, 1>(d, v, w1 - w0 + 1, 1);
-                else for (int64_t c = 0; c <= w1 - w0; c++) d[c * s.SW] = v[c];
-              }
-          }
-          Am += rows * count[q];
-          m += rows;
-        }
-        po += count[q];
-      }
-    }
-  }
-  return OK;
 }
 
 // Where a non-finite weight would meet the zeros around gy, which are no part of the sum.
@@ -447,7 +91,8 @@ static inline int conv_backward_input(const Record& r) {
   T* gx = (T*)r.arg[0].data;
   const T *gy = (const T*)r.arg[1].data, *w = (const T*)r.arg[2].data, *b = r.nin == 3 ? (const T*)r.arg[3].data : nullptr;
   if (s.N * s.C * s.H * s.W == 0) return OK;
-  if (s.O > 0 && conv_all_finite(w, s.O * s.Cg() * s.KH * s.KW)) return conv_backward_input_flat(s, gx, gy, w, b);
+  if (s.O > 0 && conv_all_finite(w, s.O * s.Cg() * s.KH * s.KW))
+    return lanes_fit<T>(s.Cg()) ? conv_backward_input_lanes(s, gx, gy, w, b) : conv_backward_input_flat(s, gx, gy, w, b);
   conv_backward_input_direct(s, gx, gy, w, b);
   return OK;
 }
@@ -456,114 +101,6 @@ int k_conv_backward_input(const Record& r) {
   if (r.compute == F32) return conv_backward_input<float>(r);
   if (r.compute == F64) return conv_backward_input<double>(r);
   return UNSUPPORTED;
-}
-
-// ---------------------------------------------------------------- gradient of the weight
-// out[i][j] = sum over images and p of g_i[p] * X[off[j] + p].
-template <class T, int R, int C>
-static inline __attribute__((always_inline)) void conv_weight_tile(int64_t images, int64_t xs, int64_t gs,
-                                                                   int64_t nvec, const T* const* g, const T* X,
-                                                                   const int64_t* off, T* out) {
-  constexpr int L = Vec<T>::size;
-  Vec<T> acc[R][C];
-#pragma GCC unroll 4
-  for (int i = 0; i < R; i++)
-#pragma GCC unroll 6
-    for (int j = 0; j < C; j++) acc[i][j] = Vec<T>(T(0));
-  for (int64_t n = 0; n < images; n++) {
-    const T *gp[R], *xp[C];
-#pragma GCC unroll 4
-    for (int i = 0; i < R; i++) gp[i] = g[i] + n * gs;
-#pragma GCC unroll 6
-    for (int j = 0; j < C; j++) xp[j] = X + off[j] + n * xs;
-    for (int64_t p = 0; p < nvec * L; p += L) {
-      Vec<T> gv[R];
-#pragma GCC unroll 4
-      for (int i = 0; i < R; i++) gv[i] = Vec<T>::load(gp[i] + p);
-#pragma GCC unroll 6
-      for (int j = 0; j < C; j++) {
-        Vec<T> xv = Vec<T>::load(xp[j] + p);
-#pragma GCC unroll 4
-        for (int i = 0; i < R; i++) acc[i][j] = fma(gv[i], xv, acc[i][j]);
-      }
-    }
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < R; i++)
-#pragma GCC unroll 6
-    for (int j = 0; j < C; j++) out[i * C + j] = reduce_add(acc[i][j]);
-}
-
-template <class T>
-static inline int conv_backward_weight_flat(const ConvShape& s, T* gw, const T* gy, const T* x) {
-  constexpr int L = Vec<T>::size, R = ConvTile<T>::wrows, C = ConvTile<T>::wcols;
-  const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW, K = Cg * taps;
-  const int64_t Hq = s.OH + (s.KH - 1) * s.DH / s.SH, Wq = s.OW + (s.KW - 1) * s.DW / s.SW, plane = Hq * Wq;
-  const int64_t P = (s.OH - 1) * Wq + s.OW, nvec = (P + L - 1) / L;
-  const int64_t xmax = Cg * conv_min(s.SH, s.KH) * conv_min(s.SW, s.KW) * plane;
-  const int64_t budget = 512 * 1024 / int64_t(sizeof(T));  // images at a time: a fraction of a second-level cache
-  const int64_t nb = conv_min(conv_max(budget / (xmax + Og * nvec * L), 1), s.N);
-  ConvAxis ah, aw;
-  ConvArena a{nullptr, 0};
-  int64_t* off = nullptr;
-  T *X = nullptr, *Y = nullptr;
-  for (int pass = 0; pass < 2; pass++) {
-    ah.take(a, s.KH);
-    aw.take(a, s.KW);
-    off = a.take<int64_t>(K + C);
-    X = a.take<T>(nb * xmax + L);
-    Y = a.take<T>(nb * Og * nvec * L);
-    if (pass == 0) {
-      a.base = static_cast<char*>(scratch(a.used));
-      if (!a.base) return OUT_OF_MEMORY;
-      a.used = 0;
-    }
-  }
-  ah.fill(s.KH, s.SH, s.DH);
-  aw.fill(s.KW, s.SW, s.DW);
-  const int64_t per_image = Cg * ah.phases * aw.phases * plane;
-  for (int64_t c = 0, k = 0; c < Cg; c++)
-    for (int64_t i = 0; i < s.KH; i++)
-      for (int64_t j = 0; j < s.KW; j++, k++)
-        off[k] = ((c * ah.phases + ah.slot[i]) * aw.phases + aw.slot[j]) * plane + ah.shift[i] * Wq + aw.shift[j];
-  for (int64_t k = K; k < K + C; k++) off[k] = off[K - 1];  // a last tile computes them again
-  for (int64_t n = 0; n < s.N; n += nb) {
-    const int64_t images = conv_min(nb, s.N - n);
-    for (int64_t g = 0; g < s.G; g++) {
-      T *d = X, *e = Y;
-      for (int64_t b = 0; b < images; b++) {
-        for (int64_t c = 0; c < Cg; c++)
-          for (int64_t i = 0; i < ah.phases; i++)
-            for (int64_t j = 0; j < aw.phases; j++, d += plane)
-              conv_flatten(d, x + ((n + b) * s.C + g * Cg + c) * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW,
-                           ah.phase[i] - s.PH, aw.phase[j] - s.PW);
-        for (int64_t o = 0; o < Og; o++, e += nvec * L) {
-          const T* v = gy + ((n + b) * s.O + g * Og + o) * s.OH * s.OW;
-          T* t = e;
-          for (int64_t h = 0; h < s.OH; h++, v += s.OW) {
-            conv_copy_step<T, 1>(t, v, s.OW, 1);
-            t += s.OW;
-            for (; t < e + conv_min((h + 1) * Wq, nvec * L); t++) *t = T(0);
-          }
-          for (; t < e + nvec * L; t++) *t = T(0);
-        }
-      }
-      memset(d, 0, L * sizeof(T));  // read beside the zeros of gy
-      for (int64_t o = 0; o < Og; o += R)
-        for (int64_t k = 0; k < K; k += C) {
-          const T* rows[R];
-          for (int i = 0; i < R; i++) rows[i] = Y + conv_min(o + i, Og - 1) * nvec * L;
-          T sum[R * C];
-          conv_weight_tile<T, R, C>(images, per_image, Og * nvec * L, nvec, rows, X, off + k, sum);
-          for (int64_t i = 0; i < R && o + i < Og; i++)
-            for (int64_t j = 0; j < C && k + j < K; j++) {
-              T* t = gw + (g * Og + o + i) * K + k + j;
-              *t = n == 0 ? sum[i * C + j] : *t + sum[i * C + j];
-            }
-        }
-    }
-  }
-  return OK;
 }
 
 // Where a non-finite input would meet the zeros put between rows of gy.
@@ -593,6 +130,7 @@ static inline int conv_backward_weight(const Record& r) {
   T* gw = (T*)r.arg[0].data;
   const T *gy = (const T*)r.arg[1].data, *x = (const T*)r.arg[2].data;
   if (s.O * s.Cg() * s.KH * s.KW == 0) return OK;
+  if (s.N > 0 && lanes_fit<T>(s.Og())) return conv_backward_weight_lanes(s, gw, gy, x);
   if (s.N > 0 && conv_all_finite(x, s.N * s.C * s.H * s.W)) return conv_backward_weight_flat(s, gw, gy, x);
   conv_backward_weight_direct(s, gw, gy, x);
   return OK;

@@ -1,0 +1,107 @@
+// What the convolution methods share: the shape, scratch memory, stride phases, copies.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "record.h"
+#include "scratch.h"
+#include "vec.h"
+
+namespace tensotron {
+namespace TENSOTRON_ISA {
+
+struct ConvShape {
+  int64_t N, C, H, W, O, KH, KW, SH, SW, PH, PW, DH, DW, G, OH, OW;
+  int64_t Cg() const { return C / G; }
+  int64_t Og() const { return O / G; }
+};
+
+static inline ConvShape conv_shape(const Record& r) {
+  ConvShape s;
+  static_assert(sizeof(s) == 16 * sizeof(int64_t), "the fields are the first ints of the record");
+  memcpy(&s, r.ints, sizeof(s));
+  return s;
+}
+
+static inline int64_t conv_round(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+static inline int64_t conv_ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+static inline int64_t conv_floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+static inline int64_t conv_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t conv_max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// Carves arrays out of one scratch allocation; with base null it only counts.
+struct ConvArena {
+  char* base;
+  size_t used;
+  template <class U>
+  U* take(int64_t n) {
+    U* p = reinterpret_cast<U*>(base + used);
+    used += conv_round(n * int64_t(sizeof(U)), 64);
+    return base ? p : nullptr;
+  }
+  // After the counting pass; the second pass takes the same arrays again.
+  bool allocate() {
+    base = static_cast<char*>(scratch(used));
+    used = 0;
+    return base != nullptr;
+  }
+};
+
+// How the taps of one dimension meet the stride: tap k reads phase slot[k] at shift[k].
+struct ConvAxis {
+  int64_t taps, phases, reach;  // phases in use; largest shift
+  int64_t *slot, *shift, *phase;
+
+  void take(ConvArena& a, int64_t k) {
+    slot = a.take<int64_t>(k);
+    shift = a.take<int64_t>(k);
+    phase = a.take<int64_t>(k);
+  }
+  void fill(int64_t k, int64_t stride, int64_t dilation) {
+    taps = k;
+    phases = reach = 0;
+    for (int64_t i = 0; i < k; i++) {
+      int64_t q = i * dilation % stride, s = 0;
+      while (s < phases && phase[s] != q) s++;
+      if (s == phases) phase[phases++] = q;
+      slot[i] = s;
+      shift[i] = i * dilation / stride;
+      reach = conv_max(reach, shift[i]);
+    }
+  }
+};
+
+template <class T>
+static inline void conv_copy_row(T* dst, const T* src, int64_t n) {
+  constexpr int L = Vec<T>::size;
+  int64_t i = 0;
+  for (; i + L <= n; i += L) Vec<T>::load(src + i).store(dst + i);
+  if (i < n) Vec<T>::load(src + i, int(n - i)).store(dst + i, int(n - i));
+}
+
+template <class T, int S>
+static inline void conv_copy_step(T* dst, const T* src, int64_t n, int64_t step) {
+  const int64_t st = S ? S : step;
+  for (int64_t i = 0; i < n; i++) dst[i] = src[i * st];
+}
+
+// One plane [H][W] -> [rows][cols] of dst: dst[r][c] = src[r * SH + oh][c * SW + ow] where that exists. The rest
+// is padding: zeroed once per call, it stays zero from image to image.
+template <class T>
+static inline void conv_flatten(T* dst, const T* src, int64_t rows, int64_t cols, int64_t H, int64_t W,
+                                int64_t SH, int64_t SW, int64_t oh, int64_t ow) {
+  const int64_t lo = conv_max(conv_ceil_div(-ow, SW), 0), n = conv_min(conv_floor_div(W - 1 - ow, SW) + 1, cols) - lo;
+  const int64_t top = conv_max(conv_ceil_div(-oh, SH), 0), end = conv_min(conv_floor_div(H - 1 - oh, SH) + 1, rows);
+  if (n <= 0) return;
+  dst += top * cols + lo;
+  src += (top * SH + oh) * W + lo * SW + ow;
+  for (int64_t r = top; r < end; r++, dst += cols, src += SH * W) {
+    if (SW == 1) conv_copy_row(dst, src, n);
+    else if (SW == 2) conv_copy_step<T, 2>(dst, src, n, 2);
+    else if (SW == 4) conv_copy_step<T, 4>(dst, src, n, 4);
+    else conv_copy_step<T, 0>(dst, src, n, SW);
+  }
+}
+
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron

@@ -1,0 +1,458 @@
+// Convolution with vector lanes over the channels of the result.
+//
+// The three passes are one product, in which the left factor is read in place by broadcasting:
+//   out[j][lane] = sum_r X[row[r] + d[j]] * B[r][lane]
+//   forward          j = neighbouring outputs of a row   r = taps              B = weights
+//   input gradient   j = neighbouring inputs of a row    r = outputs' taps     B = weights
+//   weight gradient  j = taps                            r = outputs           B = gy, transposed
+// Results have the channels innermost and are transposed into place. X is the image itself if no tap
+// leaves it, otherwise a padded copy split by stride phase as in conv_flat.h.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "conv_common.h"
+#include "vec.h"
+
+namespace tensotron {
+namespace TENSOTRON_ISA {
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int LANES_ACCUMULATORS = 28;
+#elif defined(__AVX2__)
+constexpr int LANES_ACCUMULATORS = 12;
+#else
+constexpr int LANES_ACCUMULATORS = 10;
+#endif
+constexpr int LANES_SCATTERED = 10;  // most positions with an offset each: they live in registers
+
+template <class T>
+struct LanesCall {
+  int64_t R;
+  const T *B, *X;
+  const int64_t *row, *d;
+  const T* start;  // one value per lane
+  T* out;
+  int64_t ldo;
+  bool add;  // to what out holds
+};
+
+template <class T, int P, int V, bool Unit>
+static inline void lanes_tile(const LanesCall<T>& c) {
+  constexpr int L = Vec<T>::size;
+  Vec<T> acc[P][V];
+  int64_t d[P];
+#pragma GCC unroll 14
+  for (int j = 0; j < P; j++) {
+    d[j] = Unit ? j : c.d[j];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++) acc[j][v] = Vec<T>::load(c.start + v * L);
+  }
+  const T* b = c.B;
+  const int64_t *row = c.row, *end = c.row + c.R;
+  for (; row != end; row++, b += V * L) {
+    const T* x = c.X + *row;
+    Vec<T> w[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++) w[v] = Vec<T>::load(b + v * L);
+#pragma GCC unroll 14
+    for (int j = 0; j < P; j++) {
+      const Vec<T> a(x[d[j]]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; v++) acc[j][v] = fma(a, w[v], acc[j][v]);
+    }
+  }
+#pragma GCC unroll 14
+  for (int j = 0; j < P; j++)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++) {
+      T* o = c.out + j * c.ldo + v * L;
+      (c.add ? Vec<T>::load(o) + acc[j][v] : acc[j][v]).store(o);
+    }
+}
+
+constexpr bool lanes_has(int P, int V, bool unit) {
+  return P * V <= LANES_ACCUMULATORS && (unit || P <= LANES_SCATTERED) && P <= 14 && P != 11 && P != 13;
+}
+
+template <class T, int P, int V, bool Unit>
+static inline void lanes_tile_if(const LanesCall<T>& c) {
+  if constexpr (lanes_has(P, V, Unit)) lanes_tile<T, P, V, Unit>(c);
+}
+
+template <class T, int V, bool Unit>
+static void lanes_product(int P, const LanesCall<T>& c) {
+  switch (P) {
+    case 1: return lanes_tile_if<T, 1, V, Unit>(c);
+    case 2: return lanes_tile_if<T, 2, V, Unit>(c);
+    case 3: return lanes_tile_if<T, 3, V, Unit>(c);
+    case 4: return lanes_tile_if<T, 4, V, Unit>(c);
+    case 5: return lanes_tile_if<T, 5, V, Unit>(c);
+    case 6: return lanes_tile_if<T, 6, V, Unit>(c);
+    case 7: return lanes_tile_if<T, 7, V, Unit>(c);
+    case 8: return lanes_tile_if<T, 8, V, Unit>(c);
+    case 9: return lanes_tile_if<T, 9, V, Unit>(c);
+    case 10: return lanes_tile_if<T, 10, V, Unit>(c);
+    case 12: return lanes_tile_if<T, 12, V, Unit>(c);
+    case 14: return lanes_tile_if<T, 14, V, Unit>(c);
+  }
+}
+
+struct LanesPlan {
+  int P, V;
+  bool unit;
+  int64_t blocks;
+};
+
+// The tile that covers `width` positions and `nvec` vectors of channels in the least time, in half cycles: a
+// cycle does two multiply-adds or two loads, sums have a latency of four, and B comes from the second-level cache.
+static inline LanesPlan lanes_plan(int64_t nvec, int64_t width, bool unit) {
+  LanesPlan best{1, 1, unit, nvec};
+  double least = 1e300;
+  for (int V = 4; V >= 1; V /= 2)
+    for (int P = 14; P >= 1; P--) {
+      if (nvec % V || !lanes_has(P, V, unit) || (P > width && P > 1)) continue;
+      double cycles = conv_max(conv_max(P * V, P + V + 2), conv_max(8, 6 * V)) + 0.5;
+      cycles *= double((width + P - 1) / P * (nvec / V));
+      if (cycles < least) {
+        least = cycles;
+        best = {P, V, unit, nvec / V};
+      }
+    }
+  return best;
+}
+
+template <class T>
+static inline void lanes_dispatch(const LanesPlan& t, int P, const LanesCall<T>& c) {
+  if (t.unit) {
+    if (t.V == 4) lanes_product<T, 4, true>(P, c);
+    else if (t.V == 2) lanes_product<T, 2, true>(P, c);
+    else lanes_product<T, 1, true>(P, c);
+  } else {
+    if (t.V == 4) lanes_product<T, 4, false>(P, c);
+    else if (t.V == 2) lanes_product<T, 2, false>(P, c);
+    else lanes_product<T, 1, false>(P, c);
+  }
+}
+
+// One row of `width` positions, `step` elements of X apart. The last tile moves back to stay inside the row.
+template <class T>
+static inline void lanes_row(const LanesPlan& t, LanesCall<T> c, int64_t width, int64_t step) {
+  const T* X = c.X;
+  T* out = c.out;
+  for (int64_t at = 0; at < width;) {
+    int P = t.P;
+    if (width < P) {
+      P = int(width - at);
+      while (!lanes_has(P, t.V, t.unit)) P--;
+    } else if (at + P > width) {
+      at = width - P;
+    }
+    c.X = X + at * step;
+    c.out = out + at * c.ldo;
+    lanes_dispatch(t, P, c);
+    at += P;
+  }
+}
+
+// Is a channel count worth giving the lanes to?
+template <class T>
+static inline bool lanes_fit(int64_t channels) {
+  constexpr int L = Vec<T>::size;
+  return channels * 4 >= conv_round(channels, L) * 3;
+}
+
+// ---------------------------------------------------------------- transposition
+// Eklundh's: blocks of 1, 2, 4, ... lanes change places.
+template <class T>
+static inline __attribute__((always_inline)) void lanes_transpose_block(Vec<T>* r) {
+  constexpr int L = Vec<T>::size;
+  typedef typename Vec<T>::Int Int;
+#pragma GCC unroll 5
+  for (int d = 1; d < L; d *= 2) {
+    Int low, high;
+    for (int l = 0; l < L; l++) {
+      low[l] = l & d ? L + l - d : l;
+      high[l] = l & d ? L + l : l + d;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < L; i++) {
+      if (i & d) continue;
+      const auto a = r[i].v, b = r[i + d].v;
+      r[i] = Vec<T>(__builtin_shuffle(a, b, low));
+      r[i + d] = Vec<T>(__builtin_shuffle(a, b, high));
+    }
+  }
+}
+
+// dst[c][r] = src[r][c]. With pad, rows of dst are filled up with zeros to a multiple of the vector.
+template <class T>
+static inline void lanes_transpose(const T* src, int64_t lds, int64_t rows, int64_t cols, T* dst, int64_t ldd, bool pad) {
+  constexpr int L = Vec<T>::size;
+  for (int64_t r = 0; r < rows; r += L)
+    for (int64_t c = 0; c < cols; c += L) {
+      const int nr = int(conv_min(L, rows - r)), nc = int(conv_min(L, cols - c));
+      Vec<T> v[L];
+      if (nr == L && nc == L) {
+#pragma GCC unroll 16
+        for (int i = 0; i < L; i++) v[i] = Vec<T>::load(src + (r + i) * lds + c);
+        lanes_transpose_block(v);
+#pragma GCC unroll 16
+        for (int i = 0; i < L; i++) v[i].store(dst + (c + i) * ldd + r);
+        continue;
+      }
+      for (int i = 0; i < L; i++) v[i] = i < nr ? Vec<T>::load(src + (r + i) * lds + c, nc) : Vec<T>(T(0));
+      lanes_transpose_block(v);
+      for (int i = 0; i < nc; i++) {
+        if (pad) v[i].store(dst + (c + i) * ldd + r);
+        else v[i].store(dst + (c + i) * ldd + r, nr);
+      }
+    }
+}
+
+// ---------------------------------------------------------------- the left factor
+// Where the image of one group is read: itself, or its padded copy.
+template <class T>
+struct LanesImage {
+  ConvAxis h, w;
+  bool direct;
+  int64_t Hq, Wq, size;  // of the copy
+  int64_t row_step, step;  // from output row to row, output to output
+  T* copy;
+
+  LanesImage(const ConvShape& s) {
+    direct = s.PH == 0 && s.PW == 0 && (s.OH - 1) * s.SH + (s.KH - 1) * s.DH < s.H &&
+             (s.OW - 1) * s.SW + (s.KW - 1) * s.DW < s.W;
+    Hq = s.OH + (s.KH - 1) * s.DH / s.SH;
+    Wq = s.OW + (s.KW - 1) * s.DW / s.SW;
+    size = direct ? 0 : s.Cg() * conv_min(s.SH, s.KH) * conv_min(s.SW, s.KW) * Hq * Wq;
+    row_step = direct ? s.SH * s.W : Wq;
+    step = direct ? s.SW : 1;
+  }
+  void take(ConvArena& a, const ConvShape& s) {
+    h.take(a, s.KH);
+    w.take(a, s.KW);
+    copy = a.take<T>(size);
+  }
+  // Offset of every tap from the first element that an output reads.
+  void taps(const ConvShape& s, int64_t* off) {
+    if (size) memset(copy, 0, size * sizeof(T));
+    h.fill(s.KH, s.SH, s.DH);
+    w.fill(s.KW, s.SW, s.DW);
+    for (int64_t c = 0; c < s.Cg(); c++)
+      for (int64_t i = 0; i < s.KH; i++)
+        for (int64_t j = 0; j < s.KW; j++)
+          *off++ = direct ? (c * s.H + i * s.DH) * s.W + j * s.DW
+                          : (((c * h.phases + h.slot[i]) * w.phases + w.slot[j]) * Hq + h.shift[i]) * Wq + w.shift[j];
+  }
+  const T* load(const ConvShape& s, const T* x) {
+    if (direct) return x;
+    T* d = copy;
+    for (int64_t c = 0; c < s.Cg(); c++)
+      for (int64_t i = 0; i < h.phases; i++)
+        for (int64_t j = 0; j < w.phases; j++, d += Hq * Wq)
+          conv_flatten(d, x + c * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW, h.phase[i] - s.PH, w.phase[j] - s.PW);
+    return copy;
+  }
+};
+
+// ---------------------------------------------------------------- forward
+template <class T>
+static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const T* w, const T* bias) {
+  constexpr int L = Vec<T>::size;
+  const int64_t Cg = s.Cg(), Og = s.Og(), K = Cg * s.KH * s.KW, area = s.OH * s.OW, nvec = (Og + L - 1) / L;
+  LanesImage<T> image(s);
+  const LanesPlan plan = lanes_plan(nvec, s.OW, image.step == 1);
+  const int64_t lanes = plan.V * L;
+  ConvArena a{nullptr, 0};
+  int64_t *off = nullptr, *d = nullptr;
+  T *B = nullptr, *Y = nullptr, *start = nullptr;
+  for (int pass = 0; pass < 2; pass++) {
+    image.take(a, s);
+    off = a.take<int64_t>(K);
+    d = a.take<int64_t>(plan.P);
+    B = a.take<T>(s.G * nvec * L * K);
+    Y = a.take<T>(area * lanes);
+    start = a.take<T>(s.G * nvec * L);
+    if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
+  }
+  image.taps(s, off);
+  for (int j = 0; j < plan.P; j++) d[j] = j * image.step;
+  for (int64_t g = 0; g < s.G; g++)
+    for (int64_t b = 0; b < plan.blocks; b++) {
+      const int64_t first = b * lanes, n = conv_min(lanes, Og - first);
+      lanes_transpose(w + (g * Og + first) * K, K, n, K, B + (g * plan.blocks + b) * lanes * K, lanes, true);
+      for (int64_t l = 0; l < lanes; l++)
+        start[(g * plan.blocks + b) * lanes + l] = bias && l < n ? bias[g * Og + first + l] : T(0);
+    }
+  for (int64_t n = 0; n < s.N; n++)
+    for (int64_t g = 0; g < s.G; g++) {
+      const T* X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W);
+      for (int64_t b = 0; b < plan.blocks; b++) {
+        const int64_t block = g * plan.blocks + b;
+        for (int64_t oh = 0; oh < s.OH; oh++) {
+          LanesCall<T> call{K, B + block * lanes * K, X + oh * image.row_step, off, d, start + block * lanes,
+                            Y + oh * s.OW * lanes, lanes, false};
+          lanes_row(plan, call, s.OW, image.step);
+        }
+        lanes_transpose(Y, lanes, area, conv_min(lanes, Og - b * lanes), y + (n * s.O + g * Og + b * lanes) * area, area,
+                        false);
+      }
+    }
+  return OK;
+}
+
+// ---------------------------------------------------------------- gradient of the weight
+template <class T>
+static inline int conv_backward_weight_lanes(const ConvShape& s, T* gw, const T* gy, const T* x) {
+  constexpr int L = Vec<T>::size;
+  const int64_t Cg = s.Cg(), Og = s.Og(), K = Cg * s.KH * s.KW, area = s.OH * s.OW, nvec = (Og + L - 1) / L;
+  LanesImage<T> image(s);
+  const LanesPlan plan = lanes_plan(nvec, K, false);
+  const int64_t lanes = plan.V * L, Kp = conv_round(K, plan.P);
+  ConvArena a{nullptr, 0};
+  int64_t *off = nullptr, *row = nullptr;
+  T *B = nullptr, *sum = nullptr, *zero = nullptr;
+  for (int pass = 0; pass < 2; pass++) {
+    image.take(a, s);
+    off = a.take<int64_t>(Kp);
+    row = a.take<int64_t>(area);
+    B = a.take<T>(nvec * L * area);
+    sum = a.take<T>(s.G * nvec * L * Kp);
+    zero = a.take<T>(lanes);
+    if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
+  }
+  image.taps(s, off);
+  for (int64_t k = K; k < Kp; k++) off[k] = off[K - 1];  // computed and dropped
+  for (int64_t p = 0; p < area; p++) row[p] = p / s.OW * image.row_step + p % s.OW * image.step;
+  memset(sum, 0, s.G * nvec * L * Kp * sizeof(T));
+  memset(zero, 0, lanes * sizeof(T));
+  for (int64_t n = 0; n < s.N; n++)
+    for (int64_t g = 0; g < s.G; g++) {
+      const T* X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W);
+      for (int64_t b = 0; b < plan.blocks; b++) {
+        lanes_transpose(gy + (n * s.O + g * Og + b * lanes) * area, area, conv_min(lanes, Og - b * lanes), area, B, lanes,
+                        true);
+        for (int64_t k = 0; k < Kp; k += plan.P) {
+          LanesCall<T> call{area, B, X, row, off + k, zero, sum + ((g * plan.blocks + b) * Kp + k) * lanes, lanes, true};
+          lanes_dispatch(plan, plan.P, call);
+        }
+      }
+    }
+  for (int64_t g = 0; g < s.G; g++)
+    for (int64_t b = 0; b < plan.blocks; b++)
+      lanes_transpose(sum + (g * plan.blocks + b) * Kp * lanes, lanes, K, conv_min(lanes, Og - b * lanes),
+                      gw + (g * Og + b * lanes) * K, K, false);
+  return OK;
+}
+
+// ---------------------------------------------------------------- gradient of the input
+// As in conv_flat.h, one stride phase of the input at a time; whole rows of zeros around gy are left out.
+template <class T>
+static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* gy, const T* w, const T* bias) {
+  constexpr int L = Vec<T>::size;
+  const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW, area = s.H * s.W, nvec = (Cg + L - 1) / L;
+  const int64_t reach_h = (s.KH - 1) * s.DH / s.SH, reach_w = (s.KW - 1) * s.DW / s.SW;
+  const int64_t Hg = (s.PH + s.H - 1) / s.SH + 1 + reach_h, Wg = (s.PW + s.W - 1) / s.SW + 1 + reach_w;
+  const int64_t plane = Hg * Wg, positions = (s.H / s.SH + 1) * (s.W / s.SW + 1);
+  const LanesPlan plan = lanes_plan(nvec, conv_max(s.W / s.SW, 1), true);
+  const int64_t lanes = plan.V * L;
+  ConvAxis ah, aw;
+  ConvArena a{nullptr, 0};
+  int64_t* off = nullptr;
+  T *B = nullptr, *X = nullptr, *Y = nullptr, *Z = nullptr, *start = nullptr;
+  for (int pass = 0; pass < 2; pass++) {
+    ah.take(a, s.KH);
+    aw.take(a, s.KW);
+    off = a.take<int64_t>(Og * taps);
+    B = a.take<T>(s.G * nvec * L * Og * taps);
+    X = a.take<T>(Og * plane);
+    Y = a.take<T>(positions * lanes);
+    Z = a.take<T>(positions * lanes);
+    start = a.take<T>(s.G * nvec * L);
+    if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
+  }
+  ah.fill(s.KH, s.SH, s.DH);
+  aw.fill(s.KW, s.SW, s.DW);
+  const int64_t phases = ah.phases * aw.phases;
+  if (phases < s.SH * s.SW)  // positions between the taps
+    for (int64_t i = 0; i < s.N * s.C; i++)
+      for (int64_t j = 0; j < area; j++) gx[i * area + j] = bias ? bias[i % s.C] : T(0);
+  memset(X, 0, Og * plane * sizeof(T));
+  // Order of r in a phase: filter row, output channel, filter column.
+  int64_t* po = off;
+  T* Bp = B;
+  for (int64_t q = 0; q < phases; q++)
+    for (int64_t i = 0; i < s.KH; i++)
+      for (int64_t o = 0; o < Og && ah.slot[i] == q / aw.phases; o++)
+        for (int64_t j = 0; j < s.KW; j++)
+          if (aw.slot[j] == q % aw.phases)
+            *po++ = o * plane + (reach_h - ah.shift[i]) * Wg + reach_w - aw.shift[j];
+  for (int64_t g = 0; g < s.G; g++)
+    for (int64_t l = 0; l < nvec * L; l++) start[g * nvec * L + l] = bias && l < Cg ? bias[g * Cg + l] : T(0);
+  for (int64_t g = 0; g < s.G; g++)
+    for (int64_t q = 0; q < phases; q++)
+      for (int64_t b = 0; b < plan.blocks; b++)
+        for (int64_t i = 0; i < s.KH; i++)
+          for (int64_t o = 0; o < Og && ah.slot[i] == q / aw.phases; o++)
+            for (int64_t j = 0; j < s.KW; j++) {
+              if (aw.slot[j] != q % aw.phases) continue;
+              const T* from = w + ((g * Og + o) * Cg + b * lanes) * taps + i * s.KW + j;
+              for (int64_t l = 0; l < lanes; l++) *Bp++ = b * lanes + l < Cg ? from[l * taps] : T(0);
+            }
+  for (int64_t n = 0; n < s.N; n++) {
+    Bp = B;
+    for (int64_t g = 0; g < s.G; g++) {
+      for (int64_t o = 0; o < Og; o++)
+        conv_flatten(X + o * plane, gy + (n * s.O + g * Og + o) * s.OH * s.OW, Hg, Wg, s.OH, s.OW, 1, 1, -reach_h,
+                     -reach_w);
+      po = off;
+      for (int64_t q = 0; q < phases; q++) {
+        const int64_t qh = ah.phase[q / aw.phases], qw = aw.phase[q % aw.phases];
+        int64_t nh = 0, nw = 0;  // taps of this phase
+        for (int64_t i = 0; i < s.KH; i++) nh += ah.slot[i] == q / aw.phases;
+        for (int64_t j = 0; j < s.KW; j++) nw += aw.slot[j] == q % aw.phases;
+        const int64_t h0 = conv_max(conv_ceil_div(s.PH - qh, s.SH), 0), w0 = conv_max(conv_ceil_div(s.PW - qw, s.SW), 0);
+        const int64_t h1 = conv_floor_div(s.PH + s.H - 1 - qh, s.SH), w1 = conv_floor_div(s.PW + s.W - 1 - qw, s.SW);
+        const int64_t width = w1 - w0 + 1, height = h1 - h0 + 1, per_row = Og * nw;
+        for (int64_t b = 0; b < plan.blocks; b++, Bp += nh * per_row * lanes) {
+          if (width <= 0 || height <= 0) continue;
+          for (int64_t h = h0; h <= h1; h++) {
+            int64_t lo = nh, hi = 0, t = 0;  // filter rows that meet gy
+            for (int64_t i = 0; i < s.KH; i++) {
+              if (ah.slot[i] != q / aw.phases) continue;
+              const int64_t oh = h - ah.shift[i];
+              if (oh >= 0 && oh < s.OH) {
+                lo = conv_min(lo, t);
+                hi = t + 1;
+              }
+              t++;
+            }
+            LanesCall<T> call{conv_max(hi - lo, 0) * per_row, Bp + lo * per_row * lanes, X + h * Wg + w0,
+                              po + lo * per_row, nullptr, start + (g * plan.blocks + b) * lanes,
+                              Y + (h - h0) * width * lanes, lanes, false};
+            lanes_row(plan, call, width, 1);
+          }
+          const int64_t channels = conv_min(lanes, Cg - b * lanes);
+          T* out = gx + (n * s.C + g * Cg + b * lanes) * area;
+          if (s.SH == 1 && s.SW == 1) {
+            lanes_transpose(Y, lanes, area, channels, out, area, false);
+            continue;
+          }
+          lanes_transpose(Y, lanes, width * height, channels, Z, width * height, false);
+          for (int64_t c = 0; c < channels; c++)
+            for (int64_t h = 0; h < height; h++) {
+              T* to = out + c * area + ((h0 + h) * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
+              const T* from = Z + (c * height + h) * width;
+              for (int64_t v = 0; v < width; v++) to[v * s.SW] = from[v];
+            }
+        }
+        po += nh * per_row;
+      }
+    }
+  }
+  return OK;
+}
+
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron
