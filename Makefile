@@ -50,11 +50,13 @@ $(VENV)/.made:
 	$(pip) install -q 'setuptools>=77' wheel 'cython>=3.1,<4' 'numpy>=1.24'
 	@touch $@
 
-# The build sees the compiler cache and reuses build/, hence no isolation.
+# The build sees the compiler cache and reuses build/, hence no isolation; what the package depends on
+# is there already. Modules that are gone from the sources must go from build/lib too.
 $(VENV)/.installed: $(VENV)/.made pyproject.toml $(sources)
 	@rm -f $(VENV)/.editable
+	@find build -path 'build/lib*' -name '*.py' -delete 2>/dev/null || true
+	@echo 'building (minutes the first time)'
 	$(pip) install -q --no-build-isolation --force-reinstall --no-deps .
-	$(pip) install -q --no-build-isolation .
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.made pyproject.toml
