@@ -1,5 +1,21 @@
 // Elementary functions on Vec<float>, Vec<double>, float and double, under one set of names.
 //
+// Max error over float32 (every 997th bit pattern and dense ranges, against double), in ulp:
+//
+//            fma  baseline            fma  baseline            fma  baseline
+//   exp      0.84     1.14   tanh    2.33     2.33   asin     1.98     1.98
+//   exp2     0.84     1.01   sigmoid 2.25     2.25   acos     1.04     1.04
+//   expm1    1.53     1.68   sinh    2.12     2.18   atan     1.33     1.53
+//   log      1.09     1.15   cosh    1.28     1.48   atan2    1.84     1.85
+//   log2     1.31     2.34   sin     1.54     2.22   erf      1.12     1.20
+//   log1p    1.04     1.15   cos     1.54     2.12   erfinv   2.27     2.30
+//   log10, asinh, acosh, atanh, pow, hypot: 0.51   erfc 0.54   tan 0.86 (by libm beyond 65536)
+//
+// float64, against long double: exp 1.0, exp2 1.1, expm1 2.0, log 0.9, log1p 1.4, tanh 2.5, sigmoid
+// 2.2, sin and cos 2.3; the others are the C library's. fmod and remainder are exact. "fma" is
+// AVX2, AVX-512 and NEON, which agree bit for bit except where AVX-512's division differs in the
+// last place.
+//
 // Do not put this directory on the include path (it would hide <math.h>): include it by a quoted
 // relative path.
 #pragma once
