@@ -41,9 +41,19 @@ cdef extern from *:
 cdef list recorder = None  # the records of `recording()`, or None
 
 
+cdef bytes snapshot(const Record* r):
+    """A copy to keep. Constants in the record are addressed from its start there, for it moves."""
+    cdef Record copy = r[0]
+    cdef int k
+    for k in range(copy.nout + copy.nin):
+        if copy.arg[k].is_const:
+            copy.arg[k].data = <char*>(<size_t>copy.arg[k].data - <size_t>r)
+    return PyBytes_FromStringAndSize(<char*>&copy, sizeof(Record))
+
+
 cdef int launch_status(Record* r) noexcept:
     if recorder is not None:
-        recorder.append(PyBytes_FromStringAndSize(<char*>r, sizeof(Record)))
+        recorder.append(snapshot(r))
     return active_backend.launch(r[0])
 
 

@@ -43,7 +43,7 @@ struct Arg {
   void* buffer;
   int64_t stride[MAX_DIMS];
   uint8_t dtype;
-  uint8_t is_const;  // data points into Record::reals or Record::ints
+  uint8_t is_const;  // data points into Record::reals or Record::ints; in a recorded copy, its offset
 };
 
 // Layout convention: arg[0 .. nout) are outputs, arg[nout .. nout+nin) inputs.
