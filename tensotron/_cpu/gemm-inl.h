@@ -1,0 +1,403 @@
+// Matrix products: C[b] = act(alpha * A[b] @ B[b] + beta * D[b]), our own GEMM.
+//
+// Record: ints[0..3] = batch, M, N, K; arg[0] = C, arg[1] = A (MxK), arg[2] = B (KxN); with nin == 3
+// arg[3] = D (MxN). stride[0], [1], [2] of each argument = batch, row and column stride in elements,
+// arbitrary: transposes and broadcast batches (stride 0) need no copies, a bias row has row stride 0,
+// a bias column has column stride 0. All arguments have dtype `compute`: F32, F64 (tuned), I64, I32,
+// U8 (which wrap around). Scale factors: reals[0] = alpha, reals[1] = beta, for integers ints[4] = alpha,
+// ints[5] = beta. op = GemmActivation (floating point only).
+// D may be C itself; otherwise C overlaps no input. With beta == 0, D is not read; with K == 0,
+// C = act(beta * D).
+//
+// The order of every sum is a function of shape, strides and ISA only. Except on the dot-product path
+// it does not even depend on M and N: chains of fma over blocks of at most KC of k, added in order.
+#pragma once
+#include "gemm_dot-inl.h"
+#include "gemm_micro-inl.h"
+#include "gemm_pack-inl.h"
+#include "math.h"
+#include "record.h"
+#include "scratch.h"
+
+namespace tensotron {
+
+enum GemmActivation : uint16_t { GEMM_NONE = 0, GEMM_RELU = 1, GEMM_TANH = 2, GEMM_SIGMOID = 3 };
+
+namespace TENSOTRON_ISA {
+namespace gemm {
+
+template <class T> struct Problem {
+  int64_t m, n, k;
+  Mat<T> c;
+  Mat<const T> a, b, d;  // d.data null: none
+  T alpha, beta;
+  int activation;
+};
+
+// Blocks: KC of k, so that a panel of B fits L1 or nearly; bytes of packed A and packed B, in L2.
+template <class T> constexpr int64_t KC = (TENSOTRON_VEC_BYTES == 64 ? 2048 : 1024) / sizeof(T);
+constexpr int64_t A_BYTES = TENSOTRON_VEC_BYTES == 64 ? 256 * 1024 : 128 * 1024;
+constexpr int64_t B_BYTES = 512 * 1024;
+
+template <class T> static const T* negative_zeros() {
+  constexpr int N = MAX_NV * WIDTH<T>;
+  static const struct Zeros {
+    T v[N];
+    constexpr Zeros() : v() { for (int i = 0; i < N; ++i) v[i] = T(-0.0); }
+  } zeros;
+  return zeros.v;
+}
+
+template <class T> static inline Reg<T> activate(Reg<T> v, int activation) {
+  switch (activation) {
+    case GEMM_RELU: return max_or_second<T>(Reg<T>{}, v);
+    case GEMM_TANH: return tanh(Vec<T>(v)).v;
+    case GEMM_SIGMOID: return sigmoid(Vec<T>(v)).v;
+    default: return v;
+  }
+}
+
+// The general end of a tile of raw sums (rows of `ld`): scale, add D (first block of k) or C (later
+// blocks), activate after the last.
+template <class T>
+static void finish(const Problem<T>& p, const T* sums, int64_t ld, int64_t i0, int64_t rows, int64_t j0,
+                   int64_t cols, bool first, bool last) {
+  constexpr int W = WIDTH<T>;
+  const bool add = !first || p.d.data;
+  const Mat<const T> d = first ? p.d : Mat<const T>{p.c.data, p.c.rs, p.c.cs};
+  const Reg<T> alpha = broadcast(p.alpha), beta = broadcast(first ? p.beta : T(1));
+  for (int64_t i = i0; i < i0 + rows; ++i, sums += ld)
+    for (int64_t j = 0; j < cols; j += W) {
+      const int64_t n = cols - j < W ? cols - j : W;
+      const Tail<T> tail(n);
+      Reg<T> v = alpha * load(sums + j, tail);
+      if (add) {
+        const T* src = d.data + i * d.rs + (j0 + j) * d.cs;
+        Reg<T> dv = {};
+        if (d.cs == 1)
+          dv = load(src, tail);
+        else if (d.cs == 0)
+          dv = broadcast(*src);
+        else
+          for (int64_t l = 0; l < n; ++l) dv[l] = src[l * d.cs];
+        v = v + beta * dv;
+      }
+      if (last) v = activate<T>(v, p.activation);
+      T* dst = p.c.data + i * p.c.rs + (j0 + j) * p.c.cs;
+      if (p.c.cs == 1)
+        store(dst, v, tail);
+      else
+        for (int64_t l = 0; l < n; ++l) dst[l * p.c.cs] = v[l];
+    }
+}
+
+// Both operands adjacent along k, MI rows at a time.
+template <class T, int MI> static void run_dots(const Problem<T>& p) {
+  constexpr int W = WIDTH<T>, NJ = W / MI;
+  T sums[W * MI];
+  for (int64_t i = 0; i < p.m; i += MI) {
+    const T* a = p.a.data + i * p.a.rs;
+    const int64_t rows = p.m - i < MI ? p.m - i : MI;
+    for (int64_t j0 = 0; j0 < p.n; j0 += W) {
+      const int64_t cols = p.n - j0 < W ? p.n - j0 : W;
+      for (int64_t j = 0; j < cols; j += NJ) {
+        T block[W];
+        store(block, dot_block<T, MI>(p.k, a, p.a.rs, rows, p.b.data + (j0 + j) * p.b.cs, p.b.cs,
+                                      cols - j < NJ ? cols - j : NJ));
+        for (int r = 0; r < MI; ++r) __builtin_memcpy(sums + r * W + j, block + r * NJ, NJ * sizeof(T));
+      }
+      finish(p, sums, W, i, rows, j0, cols, true, true);
+    }
+  }
+}
+
+template <class T> static int run_dot(const Problem<T>& p) {
+  constexpr int W = WIDTH<T>, QUARTER = W >= 8 ? W / 4 : 1;
+  if (p.m == 1 && p.n == 1) {
+    T sums[W] = {dot_one<T>(p.k, p.a.data, p.b.data)};
+    finish(p, sums, 1, 0, 1, 0, 1, true, true);
+  } else if (p.m == 1) {
+    run_dots<T, 1>(p);
+  } else if (W >= 8 && p.n <= 2 && p.m > W / 4) {
+    run_dots<T, W / 2>(p);
+  } else if (p.m == 2 || W < 16) {
+    run_dots<T, 2>(p);
+  } else {
+    run_dots<T, QUARTER>(p);
+  }
+  return OK;
+}
+
+// Rows are cut into `count` panels that differ by at most one row.
+struct RowPanels {
+  int64_t count, base, extra;
+  inline RowPanels(int64_t m, int64_t max_rows) : count(1), base(m), extra(0) {
+    if (m > max_rows) {
+      count = (m + max_rows - 1) / max_rows;
+      base = m / count;
+      extra = m % count;
+    }
+  }
+  inline int64_t start(int64_t i) const { return i * base + (i < extra ? i : extra); }
+  inline int64_t rows(int64_t i) const { return base + (i < extra); }
+};
+
+// The micro-kernel writes C itself, unless scaling, strides or a function call for `finish`.
+template <class T> static inline bool is_plain(const Problem<T>& p) {
+  return p.c.cs == 1 && p.alpha == T(1) && p.activation <= GEMM_RELU &&
+         (!p.d.data || (p.beta == T(1) && p.d.cs == 1));
+}
+
+template <class T>
+static inline Target<T> plain_target(const Problem<T>& p, int64_t i, int64_t j, bool first, bool last) {
+  T* const c = p.c.data + i * p.c.rs + j;
+  Target<T> out = {c, p.c.rs, c, p.c.rs, T(-__builtin_inf())};
+  if (first) {
+    out.d = p.d.data ? p.d.data + i * p.d.rs + j : nullptr;
+    out.ldd = p.d.rs;
+  }
+  if (last && p.activation == GEMM_RELU) {
+    out.floor = T(0);
+    if (!out.d) {
+      out.d = negative_zeros<T>();
+      out.ldd = 0;
+    }
+  }
+  return out;
+}
+
+// Registers of the next micro-kernel when `left` columns remain: 1, 2 or 4.
+template <class T> static inline int next_width(int64_t left, int nv) {
+  return left > 3 * WIDTH<T> && nv == 4 ? 4 : left > WIDTH<T> ? 2 : 1;
+}
+
+// Outer products by register tiles, small and plain: no packing, one block of k.
+template <class T> static void run_small(const Problem<T>& p) {
+  constexpr int W = WIDTH<T>;
+  const int nv = p.m <= MAX_MR_WIDE ? 4 : 2;
+  const RowPanels panels(p.m, nv == 4 ? MAX_MR_WIDE : MAX_MR);
+  for (int64_t j = 0; j < p.n;) {
+    const int64_t left = p.n - j;
+    const int v = next_width<T>(left, nv);
+    const int64_t cols = left < v * W ? left : v * W;
+    Micro<T> run = find_micro<T>(panels.rows(0), v);
+    for (int64_t i = 0; i < panels.count; ++i) {
+      if (i == panels.extra && i) run = find_micro<T>(panels.base, v);
+      const int64_t row = panels.start(i);
+      run(p.k, p.a.data + row * p.a.rs, p.a.rs, p.a.cs, p.b.data + j, p.b.rs, plain_target(p, row, j, true, true),
+          cols - (v - 1) * W);
+    }
+    j += cols;
+  }
+}
+
+// Outer products by register tiles, packed where it pays.
+template <class T> static int run_tiles(const Problem<T>& p) {
+  constexpr int W = WIDTH<T>;
+  constexpr int PADDED_ROWS = (MAX_MR + W - 1) / W * W;
+  constexpr int WIDEST = 2 * MAX_MR > 4 * MAX_MR_WIDE ? 2 * MAX_MR : 4 * MAX_MR_WIDE;
+  const bool plain = is_plain(p);
+  const bool big = p.k * p.n * int64_t(sizeof(T)) > 64 * 1024;
+  const bool pack_tail = !Tail<T>::cheap && p.n % W != 0;
+  if (plain && !big && p.b.cs == 1 && !pack_tail && p.k <= KC<T>) {
+    run_small(p);
+    return OK;
+  }
+
+  const int nv = p.m <= MAX_MR_WIDE ? 4 : 2;
+  const int64_t width = nv * W;
+  const RowPanels panels(p.m, nv == 4 ? MAX_MR_WIDE : MAX_MR);
+  int64_t kc = p.k;
+  if (kc > KC<T>) {
+    const int64_t blocks = (p.k + KC<T> - 1) / KC<T>;
+    kc = (p.k + blocks - 1) / blocks;
+  }
+
+  int64_t nc = p.n, pc = panels.count;
+  T* bbuf = nullptr;
+  T* abuf = nullptr;
+  const bool pack_bs = p.b.cs != 1 || pack_tail || (big && panels.count >= 3);
+  if (pack_bs && p.k) {
+    constexpr int64_t most = B_BYTES / sizeof(T) / KC<T> / (4 * W) * (4 * W);
+    nc = (p.n + width - 1) & -width;
+    if (nc > most) {
+      const int64_t parts = (p.n + most - 1) / most;
+      nc = ((p.n + parts - 1) / parts + width - 1) & -width;
+    }
+    bbuf = static_cast<T*>(scratch(SCRATCH_PACK_B, nc * kc * sizeof(T)));
+    if (!bbuf) return OUT_OF_MEMORY;
+  }
+  // A is packed where the micro-kernel would keep missing the cache: too large, or rows that fall into
+  // the same cache sets.
+  const int64_t a_step = (p.a.cs == 1 ? p.a.rs : p.a.cs) * int64_t(sizeof(T));
+  const bool pack_as = big && p.n >= 4 * width && panels.count > 1 &&
+                       (p.m * p.k * int64_t(sizeof(T)) >= 1024 * 1024 || a_step >= 4096 || a_step <= -4096 ||
+                        (p.a.cs != 1 && p.a.rs != 1));
+  const int64_t panel_size = int64_t(PADDED_ROWS) * kc;
+  if (pack_as) {
+    constexpr int64_t most = A_BYTES / sizeof(T) / KC<T> / MAX_MR;
+    if (pc > most) {
+      const int64_t parts = (pc + most - 1) / most;
+      pc = (pc + parts - 1) / parts;
+    }
+    abuf = static_cast<T*>(scratch(SCRATCH_PACK_A, pc * panel_size * sizeof(T)));
+    if (!abuf) return OUT_OF_MEMORY;
+  }
+  const bool prefetch_c = p.m * p.n * int64_t(sizeof(T)) >= 1024 * 1024;
+  T tile[WIDEST * W];
+
+  for (int64_t jc = 0; jc < p.n; jc += nc) {
+    const int64_t nb = p.n - jc < nc ? p.n - jc : nc;
+    for (int64_t kb = 0; kb == 0 || kb < p.k; kb += kc) {
+      const int64_t kn = p.k - kb < kc ? p.k - kb : kc;
+      const bool first = kb == 0, last = kb + kn >= p.k;
+      const T* bsrc = p.b.data + kb * p.b.rs + jc * p.b.cs;
+      if (bbuf) pack_b<T>({bsrc, p.b.rs, p.b.cs}, kn, nb, width, bbuf);
+      for (int64_t ic = 0; ic < panels.count; ic += pc) {
+        const int64_t iend = panels.count - ic < pc ? panels.count : ic + pc;
+        if (abuf)
+          for (int64_t i = ic; i < iend; ++i)
+            pack_a<T>({p.a.data + panels.start(i) * p.a.rs + kb * p.a.cs, p.a.rs, p.a.cs}, panels.rows(i), kn,
+                      PADDED_ROWS, abuf + (i - ic) * panel_size);
+        for (int64_t j = 0; j < nb;) {
+          const int64_t left = nb - j;
+          const int v = next_width<T>(left, nv);
+          const int64_t cols = left < v * W ? left : v * W, lanes = cols - (v - 1) * W;
+          const Micro<T> kernels[2] = {find_micro<T>(panels.base, v), find_micro<T>(panels.rows(0), v)};
+          const T* b = bbuf ? bbuf + (j & -width) * kn + (j & (width - 1)) : bsrc + j;
+          const int64_t ldb = bbuf ? width : p.b.rs;
+          for (int64_t i = ic; i < iend; ++i) {
+            const int64_t row = panels.start(i), rows = panels.rows(i);
+            const Micro<T> run = kernels[i < panels.extra];
+            const T* a = abuf ? abuf + (i - ic) * panel_size : p.a.data + row * p.a.rs + kb * p.a.cs;
+            const int64_t rs = abuf ? 1 : p.a.rs, cs = abuf ? PADDED_ROWS : p.a.cs;
+            if (plain) {
+              const Target<T> out = plain_target(p, row, jc + j, first, last);
+              if (prefetch_c)
+                for (int64_t r = 0; r < rows; ++r)
+                  for (int64_t l = 0; l < cols; l += 64 / sizeof(T)) __builtin_prefetch(out.c + r * out.ldc + l, 1);
+              run(kn, a, rs, cs, b, ldb, out, lanes);
+            } else {
+              run(kn, a, rs, cs, b, ldb, {tile, width, nullptr, 0, T(0)}, lanes);
+              finish(p, tile, width, row, rows, jc + j, cols, first, last);
+            }
+          }
+          j += cols;
+        }
+      }
+      if (p.k == 0) break;
+    }
+  }
+  return OK;
+}
+
+template <class T> static inline bool dots_pay(const Problem<T>& p) {
+  constexpr int64_t W = WIDTH<T>;
+  if (p.a.cs != 1 || p.b.rs != 1 || p.k < 2) return false;
+  if (p.m == 1 && p.n == 1) return true;
+  if (p.m > 64 && p.n > 64) return false;
+  // Issue slots of both ways, from measurements: dots load more and end in a tree of adds, tiles
+  // must transpose B first and waste what N lacks to whole registers.
+  const int64_t registers_k = (p.k + W - 1) / W, registers_n = (p.n + W - 1) / W;
+  const int64_t dots = p.m * p.n * (registers_k * 5 / 4 + 5);
+  const int64_t tiles = registers_n * p.k * (p.m + 8);
+  return dots < tiles;
+}
+
+template <class T> static int run_real(const Record& r) {
+  Problem<T> p;
+  int64_t batch = r.ints[0];
+  p.m = r.ints[1], p.n = r.ints[2], p.k = r.ints[3];
+  if (batch == 0 || p.m == 0 || p.n == 0) return OK;
+  p.alpha = T(r.reals[0]), p.beta = T(r.reals[1]), p.activation = r.op;
+  const Arg &c = r.arg[0], &a = r.arg[1], &b = r.arg[2], &d = r.arg[3];
+  p.c = {reinterpret_cast<T*>(c.data), c.stride[1], c.stride[2]};
+  p.a = {reinterpret_cast<const T*>(a.data), a.stride[1], a.stride[2]};
+  p.b = {reinterpret_cast<const T*>(b.data), b.stride[1], b.stride[2]};
+  p.d = {nullptr, 0, 0};
+  int64_t step_a = a.stride[0], step_b = b.stride[0], step_d = 0;
+  const bool has_d = r.nin == 3 && p.beta != T(0);
+  if (has_d) {
+    p.d = {reinterpret_cast<const T*>(d.data), d.stride[1], d.stride[2]};
+    step_d = d.stride[0];
+  }
+  // A batch that shares B and continues the rows is one taller product.
+  if (batch > 1 && step_b == 0 && step_a == p.m * p.a.rs && c.stride[0] == p.m * p.c.rs &&
+      step_d == p.m * p.d.rs) {
+    p.m *= batch;
+    batch = 1;
+  }
+  // C^T = B^T A^T where C is adjacent along M, and where a narrow C would waste most of each register
+  // and A^T needs no transposing.
+  if (p.m > 1 && (p.n == 1 || (p.c.cs != 1 && p.c.rs == 1) ||
+                  (p.n <= WIDTH<T> / 4 && p.m >= WIDTH<T> && p.a.rs == 1))) {
+    const Problem<T> q = p;
+    p.m = q.n;
+    p.n = q.m;
+    p.c = {q.c.data, q.c.cs, q.c.rs};
+    p.a = {q.b.data, q.b.cs, q.b.rs};
+    p.b = {q.a.data, q.a.cs, q.a.rs};
+    p.d = {q.d.data, q.d.cs, q.d.rs};
+    step_a = b.stride[0];
+    step_b = a.stride[0];
+  }
+  if (p.n == 1) p.c.cs = p.b.cs = p.d.cs = 1;
+  if (p.k == 1) p.a.cs = p.b.rs = 1;
+  const bool dots = dots_pay(p);
+  for (int64_t i = 0; i < batch; ++i) {
+    const int status = dots ? run_dot(p) : run_tiles(p);
+    if (status != OK) return status;
+    p.c.data += c.stride[0];
+    p.a.data += step_a;
+    p.b.data += step_b;
+    p.d.data += step_d;
+  }
+  return OK;
+}
+
+// Integers: U is the unsigned type, so that overflow wraps around.
+template <class U> static int run_integer(const Record& r) {
+  constexpr int64_t BLOCK = 64;
+  const int64_t batch = r.ints[0], m = r.ints[1], n = r.ints[2], k = r.ints[3];
+  const U alpha = U(r.ints[4]), beta = U(r.ints[5]);
+  const bool has_d = r.nin == 3 && beta != 0;
+  const Arg &c = r.arg[0], &a = r.arg[1], &b = r.arg[2], &d = r.arg[3];
+  U* const cp = reinterpret_cast<U*>(c.data);
+  const U* const ap = reinterpret_cast<const U*>(a.data);
+  const U* const bp = reinterpret_cast<const U*>(b.data);
+  const U* const dp = has_d ? reinterpret_cast<const U*>(d.data) : nullptr;
+  for (int64_t t = 0; t < batch; ++t)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {
+        const int64_t cols = n - j0 < BLOCK ? n - j0 : BLOCK;
+        U sums[BLOCK] = {};
+        for (int64_t l = 0; l < k; ++l) {
+          const U av = ap[t * a.stride[0] + i * a.stride[1] + l * a.stride[2]];
+          const U* row = bp + t * b.stride[0] + l * b.stride[1] + j0 * b.stride[2];
+          for (int64_t j = 0; j < cols; ++j) sums[j] = U(sums[j] + av * row[j * b.stride[2]]);
+        }
+        for (int64_t j = 0; j < cols; ++j) {
+          U v = U(alpha * sums[j]);
+          if (has_d) v = U(v + beta * dp[t * d.stride[0] + i * d.stride[1] + (j0 + j) * d.stride[2]]);
+          cp[t * c.stride[0] + i * c.stride[1] + (j0 + j) * c.stride[2]] = v;
+        }
+      }
+  return OK;
+}
+
+}  // namespace gemm
+
+int k_gemm(const Record& r) {
+  if (r.compute >= I64 && r.op != GEMM_NONE) return UNSUPPORTED;
+  switch (r.compute) {
+    case F32: return gemm::run_real<float>(r);
+    case F64: return gemm::run_real<double>(r);
+    case I64: return gemm::run_integer<uint64_t>(r);
+    case I32: return gemm::run_integer<uint32_t>(r);
+    case U8: return gemm::run_integer<uint8_t>(r);
+    default: return UNSUPPORTED;
+  }
+}
+
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron

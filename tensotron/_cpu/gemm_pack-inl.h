@@ -1,0 +1,89 @@
+// Packing: copies blocks of A and B into the order in which the micro-kernels read them.
+#pragma once
+#include "gemm_simd-inl.h"
+
+namespace tensotron {
+namespace TENSOTRON_ISA {
+namespace gemm {
+
+// A matrix operand: element (i, j) at data[i * rs + j * cs].
+template <class T> struct Mat {
+  T* data;
+  int64_t rs, cs;
+};
+
+// dst[i * ld + j] = src[i + j * step] for i < k, j < WIDTH: lines adjacent along k become rows of WIDTH
+// elements. Only n lines exist, the others read as zeros.
+template <class T>
+static void pack_transposed(const T* src, int64_t step, int64_t n, int64_t k, T* dst, int64_t ld) {
+  constexpr int W = WIDTH<T>, L = LANE<T>;
+  int64_t i = 0;
+  if (n == W) {
+    for (; i + L <= k; i += L) {
+      Reg<T> r[L];
+#pragma GCC unroll 4
+      for (int j = 0; j < L; ++j) r[j] = load_lanes(src + i + j * step, L * step);
+      transpose_lanes<T>(r);
+#pragma GCC unroll 4
+      for (int j = 0; j < L; ++j) store(dst + (i + j) * ld, r[j]);
+    }
+  }
+  for (; i < k; ++i)
+    for (int j = 0; j < W; ++j) dst[i * ld + j] = j < n ? src[i + j * step] : T(0);
+}
+
+// Rows of n adjacent elements, padded with zeros to whole registers.
+template <class T>
+static inline void pack_rows(const T* src, int64_t ss, int64_t rows, int64_t n, T* dst, int64_t ld) {
+  constexpr int W = WIDTH<T>;
+  const int64_t full = n / W * W;
+  const Tail<T> tail(n - full);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < full; j += W) store(dst + j, load(src + j));
+    if (full < n) store(dst + full, load(src + full, tail));
+    src += ss;
+    dst += ld;
+  }
+}
+
+// Columns [0, n) of the k rows of B as panels of `width` columns: row i of panel p at
+// dst + (p * k + i) * width; a last, narrower panel is padded with zeros to whole registers.
+template <class T>
+static void pack_b(Mat<const T> b, int64_t k, int64_t n, int64_t width, T* dst) {
+  constexpr int W = WIDTH<T>;
+  for (int64_t j0 = 0; j0 < n; j0 += width, dst += k * width) {
+    const int64_t cols = n - j0 < width ? n - j0 : width;
+    const T* src = b.data + j0 * b.cs;
+    if (b.cs == 1) {
+      pack_rows(src, b.rs, k, cols, dst, width);
+    } else if (b.rs == 1) {
+      for (int64_t j = 0; j < cols; j += W)
+        pack_transposed(src + j * b.cs, b.cs, cols - j < W ? cols - j : W, k, dst + j, width);
+    } else {
+      const int64_t padded = (cols + W - 1) / W * W;
+      for (int64_t i = 0; i < k; ++i) {
+        for (int64_t j = 0; j < cols; ++j) dst[i * width + j] = src[i * b.rs + j * b.cs];
+        for (int64_t j = cols; j < padded; ++j) dst[i * width + j] = T(0);
+      }
+    }
+  }
+}
+
+// `rows` rows of k columns of A, column after column: element (r, i) at dst[i * padded + r].
+template <class T>
+static void pack_a(Mat<const T> a, int64_t rows, int64_t k, int64_t padded, T* dst) {
+  constexpr int W = WIDTH<T>;
+  if (a.rs == 1) {
+    pack_rows(a.data, a.cs, k, rows, dst, padded);
+  } else if (a.cs == 1) {
+    for (int64_t r = 0; r < rows; r += W)
+      pack_transposed(a.data + r * a.rs, a.rs, rows - r < W ? rows - r : W, k, dst + r, padded);
+  } else {
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t r = 0; r < rows; ++r) dst[i * padded + r] = a.data[r * a.rs + i * a.cs];
+  }
+}
+
+}  // namespace gemm
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron
