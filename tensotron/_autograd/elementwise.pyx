@@ -592,3 +592,8 @@ cdef inline bint it_merge(Record* r, int k, int64_t size, int64_t so, int64_t sg
         r.arg[1].stride[k] = sg
         return True
     return False
+
+
+def _result_type(a, b):
+    """dtype of an operation on two tensors or numbers."""
+    return dt_.of_code(result_type_of(a, b))

@@ -122,7 +122,6 @@ cdef Tensor unpack_saved(Node node, Tensor saved, int64_t version, int output_nr
 
 cdef class AccumulateGrad(Node):
     """Adds what it receives to the .grad of a leaf."""
-    cdef Tensor variable
 
     def __dealloc__(self):
         if self.variable is not None and self.variable.accumulator == <void*>self:
@@ -162,6 +161,21 @@ cdef int accumulate(Tensor v, Tensor g) except -1:
     else:
         the_hooks.iadd(v.grad_, g)
     return 0
+
+
+def accumulate_grad(Tensor t not None, Tensor g not None):
+    """t.grad += g."""
+    accumulate(t, g)
+
+
+def _set_inference(bint on):
+    """Switches inference mode; what it was."""
+    return set_inference(on)
+
+
+def is_inference_mode_enabled():
+    """Whether inference mode is on in this thread."""
+    return tt_inference
 
 
 cdef bint same_strides(Tensor a, Tensor b) noexcept:

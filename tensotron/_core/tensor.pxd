@@ -67,6 +67,9 @@ cdef class FnNode(Node):
     cdef list saved_tensors
     cdef list saved_versions   # -1: an output of this node
 
+cdef class AccumulateGrad(Node):
+    cdef Tensor variable
+
 cdef class ViewedNode(Node):
     cdef object python_view(self)
 

@@ -1,0 +1,466 @@
+"""Runs the graph backwards: one loop over ready nodes, latest first."""
+from libc.stdint cimport int64_t, uint64_t
+from libcpp.pair cimport pair
+from libcpp.queue cimport priority_queue
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
+from cpython.object cimport PyObject
+
+from tensotron._core cimport dtype as dt_
+from tensotron._core.tensor cimport (
+    AccumulateGrad, Hooks, Node, Tensor, empty_like, fill_with, grad_enabled, gradient_edge, hooks, node_view, same_shape,
+    set_grad, shape_of)
+
+import tensotron._core.tensor as _tensor
+
+
+cdef class Run:
+    """One backward pass: the nodes reachable from the roots, their pending gradients and dependencies."""
+    cdef unordered_map[size_t, int] index
+    cdef vector[PyObject*] nodes      # kept alive by the roots
+    cdef vector[int] waiting          # edges into the node that have not delivered yet
+    cdef vector[char] needed          # leads to something wanted
+    cdef vector[char] summed          # the pending gradient was made here and may be added to in place
+    cdef list pending                 # per node: a Tensor or None; a list where the node has several outputs
+    cdef priority_queue[pair[uint64_t, int]] ready
+
+    cdef int add(self, Node node) except -1:
+        cdef int i = <int>self.nodes.size()
+        self.index[<size_t><void*>node] = i
+        self.nodes.push_back(<PyObject*>node)
+        self.waiting.push_back(0)
+        self.needed.push_back(1)
+        self.summed.push_back(0)
+        self.pending.append(None)
+        return i
+
+    cdef int discover(self, list roots, bint only, set targets) except -1:
+        """Finds all nodes behind the roots, counts the edges into each, and if `only` marks those that
+        lead to a target."""
+        cdef vector[pair[int, int]] stack  # node, next edge to look at
+        cdef int i, k, j
+        cdef Node node, follower
+        cdef bint hit
+        for root in roots:
+            node = <Node>root
+            if self.index.count(<size_t><void*>node):
+                continue
+            stack.push_back(pair[int, int](self.add(node), 0))
+            while stack.size():
+                i = stack.back().first
+                k = stack.back().second
+                node = <Node>self.nodes[i]
+                if k == node.n_next:
+                    stack.pop_back()
+                    if only:  # all nodes behind this one are done
+                        hit = node in targets
+                        for j in range(node.n_next):
+                            follower = node.next_node(j)
+                            if follower is not None and self.needed[self.index[<size_t><void*>follower]]:
+                                hit = True
+                        self.needed[i] = hit
+                    continue
+                stack.back().second = k + 1
+                follower = node.next_node(k)
+                if follower is None:
+                    continue
+                if not self.index.count(<size_t><void*>follower):
+                    j = self.add(follower)
+                    stack.push_back(pair[int, int](j, 0))
+                else:
+                    j = self.index[<size_t><void*>follower]
+                self.waiting[j] += 1
+        return 0
+
+    cdef int deliver(self, int i, int nr, Tensor g, bint own) except -1:
+        """Adds g to what node i has received for its output nr."""
+        cdef Node node = <Node>self.nodes[i]
+        cdef object before
+        cdef list several
+        if g is None:
+            return 0
+        if node.out_dtype != 255 and g.dt != node.out_dtype and dt_.is_float(node.out_dtype):
+            g = g.to(dt_.of_code(node.out_dtype))
+        if node.n_out == 1:
+            before = self.pending[i]
+            if before is None:
+                self.pending[i] = g
+            elif self.summed[i] and not grad_enabled():
+                the_hooks.iadd(before, g)
+            else:
+                self.pending[i] = the_hooks.add(before, g)
+                self.summed[i] = 1
+            return 0
+        several = <list>self.pending[i]
+        if several is None:
+            several = self.pending[i] = [None] * node.n_out
+        several[nr] = g if several[nr] is None else the_hooks.add(several[nr], g)
+        return 0
+
+    cdef int arrived(self, int i):
+        self.waiting[i] -= 1
+        if self.waiting[i] == 0:
+            self.ready.push(pair[uint64_t, int]((<Node>self.nodes[i]).seq, i))
+        return 0
+
+cdef Hooks* the_hooks = hooks()
+
+
+cdef object run_hooks(list entries, object g):
+    for entry in list(entries):
+        out = entry[0](g)
+        if out is not None:
+            if not isinstance(out, Tensor):
+                raise TypeError(f"hook '{getattr(entry[0], '__name__', entry[0])}' has returned an invalid value: "
+                                f"expected Tensor or None, got {type(out).__name__}")
+            g = out
+    return g
+
+
+cdef object before_node(Node node, object grads):
+    """Hooks on the node's output tensors, and gradients that are to be retained."""
+    cdef Tensor t
+    many = grads if node.n_out > 1 else [grads]
+    if node.tensor_hooks is not None:
+        for nr, entries in node.tensor_hooks.items():
+            if many[nr] is not None:
+                many[nr] = run_hooks(entries, many[nr])
+    if node.pre_hooks is not None:
+        for entry in list(node.pre_hooks):
+            out = entry[0](tuple(many))
+            if out is not None:
+                many = list(out) if isinstance(out, (tuple, list)) else [out]
+    if node.retain is not None:
+        for nr, ref in node.retain:
+            t = ref()
+            if t is not None and many[nr] is not None:
+                t.grad_ = many[nr] if grad_enabled() else (<Tensor>many[nr]).detach()
+    return many if node.n_out > 1 else many[0]
+
+
+cdef object execute(list roots, list grads, bint keep, bint create, list targets, bint accumulate):
+    """Backward from roots [(node, nr)] with gradients. targets: None (all leaves), or [(node, nr)] whose
+    gradients are wanted: returned as a list, the rest of the graph left alone."""
+    cdef Run run = Run.__new__(Run)
+    cdef bint before, own
+    cdef Node node, follower
+    cdef int i, j, k
+    cdef object g, out
+    cdef dict wanted = None
+    cdef list captured = None
+    run.pending = []
+    if targets is not None:
+        wanted = {}
+        captured = [None] * len(targets)
+        for k in range(len(targets)):
+            wanted.setdefault(<size_t><void*>targets[k][0], []).append((targets[k][1], k))
+        run.discover([r[0] for r in roots], True, {t[0] for t in targets})
+    else:
+        run.discover([r[0] for r in roots], False, None)
+    before = set_grad(create)
+    try:
+        seen = set()
+        for k in range(len(roots)):
+            i = run.index[<size_t><void*>roots[k][0]]
+            run.deliver(i, roots[k][1], <Tensor>grads[k], False)
+            if i not in seen:
+                seen.add(i)
+                if run.waiting[i] == 0:
+                    run.ready.push(pair[uint64_t, int]((<Node>run.nodes[i]).seq, i))
+        while not run.ready.empty():
+            i = run.ready.top().second
+            run.ready.pop()
+            node = <Node>run.nodes[i]
+            g = run.pending[i]
+            run.pending[i] = None
+            out = None
+            if run.needed[i] and g is not None:
+                if node.tensor_hooks is not None or node.pre_hooks is not None or node.retain is not None:
+                    g = before_node(node, g)
+                if wanted is not None and <size_t><void*>node in wanted:
+                    for nr, k in wanted[<size_t><void*>node]:
+                        captured[k] = g if node.n_out == 1 else g[nr]
+                if wanted is None or leads_on(run, node):
+                    out = node.apply(g)
+                    if node.post_hooks is not None:
+                        out = after_node(node, out, g)
+                    if not keep:
+                        node.release_saved()
+            g = None
+            if node.n_next == 1:
+                follower = node.next0
+                if follower is not None:
+                    j = run.index[<size_t><void*>follower]
+                    if type(out) is tuple or type(out) is list:
+                        out = out[0]
+                    run.deliver(j, node.nr0, <Tensor?>out, False)
+                    out = None
+                    run.arrived(j)
+            else:
+                for k in range(node.n_next):
+                    follower = node.next_node(k)
+                    if follower is None:
+                        continue
+                    j = run.index[<size_t><void*>follower]
+                    if out is not None:
+                        run.deliver(j, node.next_nr(k), <Tensor?>out[k], False)
+                    run.arrived(j)
+    finally:
+        set_grad(before)
+    return captured
+
+
+cdef bint leads_on(Run run, Node node):
+    """Whether anything behind the node is wanted (a target itself need not run)."""
+    cdef int k
+    cdef Node follower
+    for k in range(node.n_next):
+        follower = node.next_node(k)
+        if follower is not None and run.needed[run.index[<size_t><void*>follower]]:
+            return True
+    return False
+
+
+cdef object after_node(Node node, object out, object g):
+    results = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    given = tuple(g) if isinstance(g, list) else (g,)
+    for entry in list(node.post_hooks):
+        new = entry[0](results, given)
+        if new is not None:
+            results = tuple(new) if isinstance(new, (tuple, list)) else (new,)
+    return results if len(results) > 1 else results[0]
+
+
+# ==== the public surface ==========================================================================
+cdef object as_tuple(object x):
+    if x is None:
+        return ()
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+cdef list root_gradients(tuple outputs, tuple given):
+    """Gradients to start from; ones for scalars where None is given."""
+    cdef Tensor t, g
+    grads = []
+    for i in range(len(outputs)):
+        t = <Tensor>outputs[i]
+        x = given[i]
+        if x is None:
+            if not t.requires():
+                grads.append(None)
+                continue
+            if t.n != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if not dt_.is_float(t.dt):
+                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dt_.of_code(t.dt)}")
+            g = empty_like(t, t.dt)
+            fill_with(g, 1)
+        elif isinstance(x, Tensor):
+            g = <Tensor>x
+            if not same_shape(g, t):
+                raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape_of(g)} and output[{i}] has a "
+                                   f"shape of {shape_of(t)}.")
+        else:
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(x).__name__}")
+        grads.append(g)
+    return grads
+
+
+cdef list root_edges(tuple outputs):
+    cdef Tensor t
+    cdef Node e
+    edges = []
+    for i in range(len(outputs)):
+        t = <Tensor>outputs[i]
+        e = gradient_edge(t)
+        if e is None:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        edges.append((e, t.output_nr if t.grad_fn_ is not None else 0))
+    return edges
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, bint create_graph=False, grad_variables=None, inputs=None):
+    """Accumulates the gradients of `tensors` into the .grad of the leaves, or of `inputs` alone.
+
+    Raises:
+        RuntimeError: a tensor has no graph, is no scalar and has no gradient given, or its graph is freed.
+    """
+    cdef Tensor t, g
+    tensors = as_tuple(tensors)
+    given = as_tuple(grad_tensors) if grad_tensors is not None else (None,) * len(tensors)
+    if inputs is not None and len(as_tuple(inputs)) == 0:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"backward() expects Tensors, not {type(t).__name__}")
+    grads = root_gradients(tensors, given)
+    edges = root_edges(tensors)
+    keep = create_graph if retain_graph is None else bool(retain_graph)
+    if inputs is None:
+        execute(edges, grads, keep, create_graph, None, True)
+        return
+    wanted = as_tuple(inputs)
+    found = execute(edges, grads, keep, create_graph, target_edges(wanted), False)
+    before = set_grad(create_graph)
+    try:
+        for x, g in zip(wanted, found):
+            if g is not None:
+                t = <Tensor>x
+                _tensor.accumulate_grad(t, g)
+    finally:
+        set_grad(before)
+
+
+cdef list target_edges(tuple inputs):
+    cdef Tensor t
+    edges = []
+    for x in inputs:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"inputs must be Tensors, not {type(x).__name__}")
+        t = <Tensor>x
+        if not t.requires():
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        e = gradient_edge(t)
+        edges.append((e, t.output_nr if t.grad_fn_ is not None else 0))
+    return edges
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, bint create_graph=False, allow_unused=None,
+         bint is_grads_batched=False, bint materialize_grads=False):
+    """Gradients of the sum of `outputs` (weighted by grad_outputs) with respect to `inputs`, as a tuple.
+
+    Raises:
+        RuntimeError: an input does not require grad, or is unused and allow_unused is not set.
+    """
+    if is_grads_batched:
+        raise NotImplementedError("autograd.grad: is_grads_batched=True is not supported")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+                         "allow_unused=False.")
+    outputs, inputs = as_tuple(outputs), as_tuple(inputs)
+    given = as_tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outputs)
+    grads = root_gradients(outputs, given)
+    edges = root_edges(outputs)
+    targets = target_edges(inputs)
+    keep = create_graph if retain_graph is None else bool(retain_graph)
+    found = execute(edges, grads, keep, create_graph, targets, False)
+    if not (allow_unused or materialize_grads) and any([g is None for g in found]):
+        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set "
+                           "allow_unused=True if this is the desired behavior.")
+    if materialize_grads:
+        found = [inputs[i].new_zeros(inputs[i].shape, requires_grad=True) if g is None else g for i, g in enumerate(found)]
+    return tuple([x if create_graph else (<Tensor>x).detach() if x is not None else None for x in found])
+
+
+cdef int tensor_backward(Tensor t, object gradient, object retain_graph, object create_graph, object inputs) except -1:
+    cdef Tensor g
+    cdef Node e
+    if gradient is None and inputs is None and t.n == 1 and dt_.is_float(t.dt):
+        e = gradient_edge(t)
+        if e is None:
+            raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+        g = empty_like(t, t.dt)
+        fill_with(g, 1)
+        execute([(e, t.output_nr if t.grad_fn_ is not None else 0)], [g], create_graph if retain_graph is None else retain_graph,
+                create_graph, None, True)
+        return 0
+    backward((t,), (gradient,), retain_graph, create_graph, None, inputs)
+    return 0
+
+the_hooks.backward = tensor_backward
+
+
+# ==== grad modes ==================================================================================
+cdef class _Mode:
+    """A grad mode as a context manager and a decorator."""
+    cdef bint before
+
+    def __call__(self, fn):
+        import functools
+        import inspect
+        if inspect.isclass(fn):
+            raise RuntimeError(f"decorating classes with {type(self).__name__} is not supported")
+        if inspect.isgeneratorfunction(fn):
+            @functools.wraps(fn)
+            def generator(*args, **kwargs):
+                inner = fn(*args, **kwargs)
+                value = None
+                while True:
+                    with self.clone():
+                        try:
+                            item = inner.send(value)
+                        except StopIteration as stop:
+                            return stop.value
+                    value = yield item
+            return generator
+
+        @functools.wraps(fn)
+        def wrapper(*args, **kwargs):
+            with self.clone():
+                return fn(*args, **kwargs)
+        return wrapper
+
+    def clone(self):
+        return type(self)()
+
+    def __exit__(self, *exc):
+        set_grad(self.before)
+
+
+cdef class no_grad(_Mode):
+    """Turns the recording of operations off."""
+
+    def __enter__(self):
+        self.before = set_grad(False)
+
+
+cdef class enable_grad(_Mode):
+    """Turns the recording of operations on."""
+
+    def __enter__(self):
+        self.before = set_grad(True)
+
+
+cdef class set_grad_enabled(_Mode):
+    """Sets the recording of operations, at once; as a context, until its end."""
+    cdef bint mode
+
+    def __init__(self, bint mode):
+        self.mode = mode
+        self.before = set_grad(mode)
+
+    def __enter__(self):
+        set_grad(self.mode)
+
+    def __call__(self, fn):
+        set_grad(self.before)  # a decorator changes nothing until the function runs
+        return _Mode.__call__(self, fn)
+
+    def clone(self):
+        return set_grad_enabled(self.mode)
+
+
+cdef class inference_mode(_Mode):
+    """No recording, no version counters: tensors made inside can never take part in autograd."""
+    cdef bint mode, inference_before
+
+    def __init__(self, mode=True):
+        self.mode = mode
+
+    def __enter__(self):
+        from tensotron._core.tensor import _set_inference
+        self.inference_before = _set_inference(self.mode)
+        self.before = set_grad(not self.mode and grad_enabled())
+
+    def __exit__(self, *exc):
+        from tensotron._core.tensor import _set_inference
+        _set_inference(self.inference_before)
+        set_grad(self.before)
+
+    def clone(self):
+        return inference_mode(self.mode)
+
+
+def is_grad_enabled():
+    """Whether operations are recorded for autograd in this thread."""
+    return grad_enabled()
