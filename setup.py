@@ -95,9 +95,18 @@ class BuildExt(build_ext):
         return compiled
 
 
+
+
+def interfaces_changed() -> bool:
+    """Whether a .pxd or .pxi is newer than a generated file: cythonize does not follow all cimports."""
+    generated = [p.stat().st_mtime for p in Path("build/cython").rglob("*.cpp")]
+    shared = [p for p in Path("tensotron").rglob("*.px[di]")]
+    return bool(generated) and max(p.stat().st_mtime for p in shared) > min(generated)
+
+
 setup(
     ext_modules=cythonize(
-        modules(), build_dir="build/cython", nthreads=0, show_all_warnings=False,
+        modules(), build_dir="build/cython", force=interfaces_changed(), show_all_warnings=False,
         compiler_directives={
             "language_level": 3, "boundscheck": False, "wraparound": False, "cdivision": True,
             "initializedcheck": False, "embedsignature": False, "freethreading_compatible": False,

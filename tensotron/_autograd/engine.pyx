@@ -8,7 +8,7 @@ from cpython.object cimport PyObject
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    AccumulateGrad, Hooks, Node, Tensor, empty_like, fill_with, grad_enabled, gradient_edge, hooks, node_view, same_shape,
+    AccumulateGrad, Hooks, Node, Tensor, empty_like, fill_with, grad_enabled, gradient_edge, hooks, maybe, node_view, same_shape,
     set_grad, shape_of)
 
 import tensotron._core.tensor as _tensor
@@ -193,7 +193,7 @@ cdef object execute(list roots, list grads, bint keep, bint create, list targets
                     j = run.index[<size_t><void*>follower]
                     if type(out) is tuple or type(out) is list:
                         out = out[0]
-                    run.deliver(j, node.nr0, <Tensor?>out, False)
+                    run.deliver(j, node.nr0, maybe(out), False)
                     out = None
                     run.arrived(j)
             else:
@@ -203,7 +203,7 @@ cdef object execute(list roots, list grads, bint keep, bint create, list targets
                         continue
                     j = run.index[<size_t><void*>follower]
                     if out is not None:
-                        run.deliver(j, node.next_nr(k), <Tensor?>out[k], False)
+                        run.deliver(j, node.next_nr(k), maybe(out[k]), False)
                     run.arrived(j)
     finally:
         set_grad(before)

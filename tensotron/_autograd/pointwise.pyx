@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, row_id
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty_like, fill_with, grad_enabled, hooks, rebase)
+    Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty_like, fill_with, grad_enabled, hooks, maybe, rebase)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
 FUNCTIONS = {}   # name -> public function
@@ -82,7 +82,7 @@ cdef object make_unary(str name, str row_name, str node, int kind, bint no_bool,
             compute = compute_of(dt)
             if kind == PREDICATE:
                 dt = BOOL
-        return apply_row(row, node, x, None, None, 0, 0, 0, 1, compute, dt, <Tensor?>out, False, 0, 0, 0)
+        return apply_row(row, node, x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), False, 0, 0, 0)
 
     def op_(input):
         cdef Tensor x = tensor_arg(input, name + "_", "input", 1)
@@ -135,7 +135,7 @@ def bitwise_not(input, *, out=None):
     if dt_.is_float(x.dt):
         raise RuntimeError(f"\"bitwise_not_cpu\" not implemented for '{TITLES[x.dt]}'")
     cdef int row = row_id("logical_not" if x.dt == BOOL else "bitwise_not")
-    return apply_row(row, None, x, None, None, 0, 0, 0, 1, I64, x.dt, <Tensor?>out, False, 0, 0, 0)
+    return apply_row(row, None, x, None, None, 0, 0, 0, 1, I64, x.dt, maybe(out), False, 0, 0, 0)
 
 TITLES = ["Float", "Double", "Long", "Int", "Byte", "Bool"]
 
@@ -152,7 +152,7 @@ def round(input, *, int decimals=0, out=None):
         rounded = round(scaled)
         result = rounded / ten if decimals > 0 else rounded * ten
         return result if out is None else out.copy_(result)
-    return apply_row(row_id("round"), "RoundBackward0", x, None, None, 0, 0, 0, 1, compute_of(x.dt), x.dt, <Tensor?>out, False, 0, 0, 0)
+    return apply_row(row_id("round"), "RoundBackward0", x, None, None, 0, 0, 0, 1, compute_of(x.dt), x.dt, maybe(out), False, 0, 0, 0)
 
 def round_(input, *, int decimals=0):
     """In-place version of round()."""
@@ -191,7 +191,7 @@ cdef object binary(int row, str node, str name, object a, object b, int kind, ob
         result = BOOL if kind == PREDICATE else dt
     if inplace and kind == PREDICATE:
         result = ta.dt
-    return apply_row(row, node, ta, tb, None, na, nb, 0, 2, compute, result, <Tensor?>out, inplace, p0, 0, 0)
+    return apply_row(row, node, ta, tb, None, na, nb, 0, 2, compute, result, maybe(out), inplace, p0, 0, 0)
 
 
 cdef double number_value(object v, int dt) except? -1:
@@ -416,14 +416,14 @@ cdef object power(object base, object exponent, object out, bint inplace):
                 raise RuntimeError("\"pow\" not implemented for 'Bool'") if x.dt != BOOL or not isinstance(exponent, bool) else RuntimeError("\"pow\" not implemented for 'Bool'")
             if exponent < 0:
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
-            return apply_row(row_id("ipow_scalar"), None, x, None, None, 0, 0, 0, 1, I64, dt, <Tensor?>out, inplace, exponent, 0, 0)
+            return apply_row(row_id("ipow_scalar"), None, x, None, None, 0, 0, 0, 1, I64, dt, maybe(out), inplace, exponent, 0, 0)
         e = exponent
         if grad_enabled() and x.requires():
             return pow_with_grad(x, e, dt, out, inplace)
         special = SPECIAL_POWERS.get(e)
         if special is not None:
-            return apply_row(row_id(special), None, x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, 0, 0, 0)
-        return apply_row(row_id("pow_scalar"), None, x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, e, 0, 0)
+            return apply_row(row_id(special), None, x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, 0, 0, 0)
+        return apply_row(row_id("pow_scalar"), None, x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, e, 0, 0)
     dt = result_type_of(base, exponent)
     if dt == BOOL:
         raise RuntimeError("\"pow\" not implemented for 'Bool'")
@@ -435,10 +435,10 @@ cdef object power(object base, object exponent, object out, bint inplace):
 cdef object pow_with_grad(Tensor x, double e, int dt, object out, bint inplace):
     """x ** e by the row of the special exponent, with the gradient of the general one."""
     if e == 2.0:
-        return apply_row(row_id("square"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, 0, 0, 0)
+        return apply_row(row_id("square"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, 0, 0, 0)
     if e == 3.0:
-        return apply_row(row_id("cube"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, 0, 0, 0)
-    return apply_row(row_id("pow_scalar"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, <Tensor?>out, inplace, e, 0, 0)
+        return apply_row(row_id("cube"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, 0, 0, 0)
+    return apply_row(row_id("pow_scalar"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, e, 0, 0)
 
 def pow(input, exponent, *, out=None):
     """input ** exponent, broadcast; either may be a number."""

@@ -19,7 +19,7 @@ def where(condition, input=None, other=None, *, out=None):
         b = <Tensor>other
     else:
         nb = number_value(other, dt)
-    return apply_row(row_id("where"), "WhereBackward0", c, a, b, 0, na, nb, 3, compute_of(dt), dt, <Tensor?>out, False, 0, 0, 0)
+    return apply_row(row_id("where"), "WhereBackward0", c, a, b, 0, na, nb, 3, compute_of(dt), dt, maybe(out), False, 0, 0, 0)
 
 
 def _where_method(self, condition, other):
@@ -44,10 +44,10 @@ cdef object clamp_any(object input, object lo, object hi, object out, bint inpla
         raise RuntimeError(f"\"{name}_scalar_cpu\" not implemented for 'Bool'" if name == "clamp" else f"\"{name}_scalar_cpu\" not implemented for 'Bool'")
     compute = compute_of(dt)
     if hi is None:
-        return apply_row(row_id("clamp_min"), CLAMP_NODES[name][0], x, None, None, 0, 0, 0, 1, compute, dt, <Tensor?>out, inplace, lo, 0, 0)
+        return apply_row(row_id("clamp_min"), CLAMP_NODES[name][0], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, lo, 0, 0)
     if lo is None:
-        return apply_row(row_id("clamp_max"), CLAMP_NODES[name][1], x, None, None, 0, 0, 0, 1, compute, dt, <Tensor?>out, inplace, hi, 0, 0)
-    return apply_row(row_id("clamp"), "ClampBackward1", x, None, None, 0, 0, 0, 1, compute, dt, <Tensor?>out, inplace, lo, hi, 0)
+        return apply_row(row_id("clamp_max"), CLAMP_NODES[name][1], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, hi, 0, 0)
+    return apply_row(row_id("clamp"), "ClampBackward1", x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, lo, hi, 0)
 
 CLAMP_NODES = {"clamp": ("ClampBackward1", "ClampBackward1"), "clamp_min": ("ClampMinBackward0", ""), "clamp_max": ("", "ClampMaxBackward0")}
 
@@ -69,10 +69,10 @@ cdef object clamp_tensors(Tensor x, object lo, object hi, object out, bint inpla
     tl = <Tensor>lo if lo is not None else None
     th = <Tensor>hi if hi is not None else None
     if th is None:
-        return apply_row(row_id("clamp_low_tensor"), "ClampBackward1", x, tl, None, 0, 0, 0, 2, compute, dt, <Tensor?>out, inplace, 0, 0, 0)
+        return apply_row(row_id("clamp_low_tensor"), "ClampBackward1", x, tl, None, 0, 0, 0, 2, compute, dt, maybe(out), inplace, 0, 0, 0)
     if tl is None:
-        return apply_row(row_id("clamp_high_tensor"), "ClampBackward1", x, th, None, 0, 0, 0, 2, compute, dt, <Tensor?>out, inplace, 0, 0, 0)
-    return apply_row(row_id("clamp_tensor"), "ClampBackward1", x, tl, th, 0, 0, 0, 3, compute, dt, <Tensor?>out, inplace, 0, 0, 0)
+        return apply_row(row_id("clamp_high_tensor"), "ClampBackward1", x, th, None, 0, 0, 0, 2, compute, dt, maybe(out), inplace, 0, 0, 0)
+    return apply_row(row_id("clamp_tensor"), "ClampBackward1", x, tl, th, 0, 0, 0, 3, compute, dt, maybe(out), inplace, 0, 0, 0)
 
 
 def clamp(input, min=None, max=None, *, out=None):
@@ -148,7 +148,7 @@ cdef object ternary(str name, str node, object a, object b, object c, object val
                            "tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: "
                            "(input + value * tensor1 / tensor2), for all dtypes.")
     compute = compute_of(dt)
-    return apply_row(row_id(name), node, x, y, z, 0, 0, 0, 3, compute, dt, <Tensor?>out, inplace, value, 0, 0)
+    return apply_row(row_id(name), node, x, y, z, 0, 0, 0, 3, compute, dt, maybe(out), inplace, value, 0, 0)
 
 
 def addcmul(input, tensor1, tensor2, *, value=1, out=None):
@@ -180,7 +180,7 @@ cdef object lerp_any(object input, object end, object weight, object out, bint i
     else:
         nw = weight
     return apply_row(row_id("lerp"), "LerpBackward1" if w is not None else "LerpBackward0", x, e, w, 0, 0, nw, 3, x.dt, x.dt,
-                     <Tensor?>out, inplace, 0, 0, 0)
+                     maybe(out), inplace, 0, 0, 0)
 
 def lerp(input, end, weight, *, out=None):
     """input + weight * (end - input)."""

@@ -410,7 +410,7 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
         if dt_.scalar_code(v) < 0:
             raise TypeError(f"arange() received an invalid combination of arguments - got ({type(v).__name__})")
     whole = all([isinstance(v, int) or isinstance(v, _np.integer) for v in (start, end, step)])
-    code = dt_.code_of(dtype, (<Tensor?>out).dt if out is not None else I64 if whole else dt_.default_float())
+    code = dt_.code_of(dtype, (<Tensor>out).dt if out is not None else I64 if whole else dt_.default_float())
     if code == BOOL:
         raise RuntimeError("\"arange_cpu\" not implemented for 'Bool'")
     if step == 0:
@@ -446,7 +446,7 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
 
 def linspace(start, end, int64_t steps, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
     """`steps` evenly spaced values from start to end, both included."""
-    cdef int code = dt_.code_of(dtype, (<Tensor?>out).dt if out is not None else dt_.default_float())
+    cdef int code = dt_.code_of(dtype, (<Tensor>out).dt if out is not None else dt_.default_float())
     check_options(device, layout, pin_memory)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")

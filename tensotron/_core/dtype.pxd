@@ -16,7 +16,7 @@ cdef bint is_int(int code) noexcept
 # 0 bool, 1 integer, 2 floating point
 cdef int category(int code) noexcept
 # The dtype named by a Python argument; None gives `default`.
-cdef int code_of(object arg, int default) except -1
+cdef int code_of(object arg, int default) except? -1
 cdef bint can_cast(int source, int target) noexcept
 # Type of a Python number: bool, int (I64) or float (the default dtype); -1 if it is none.
 cdef int scalar_code(object value) noexcept

@@ -110,6 +110,10 @@ cdef class Tensor:
         return self.leaf_grad or self.grad_fn_ is not None or (self.base_ is not None and self.base_.requires_base())
     cdef bint requires_base(self)
 
+cdef inline Tensor maybe(object x):
+    """x, a Tensor or None; TypeError otherwise."""
+    return x
+
 # ---- grad mode ---------------------------------------------------------------------------
 cdef bint grad_enabled() noexcept
 cdef bint inference_enabled() noexcept
