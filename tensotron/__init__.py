@@ -1,5 +1,7 @@
 """tensotron: tensors and automatic differentiation that behave as PyTorch's, without the overhead."""
 
+from importlib import import_module as _import_module
+
 from tensotron._cpu import backend as _backend
 from tensotron._core.dtype import (
     ALIASES as _ALIASES,
@@ -31,17 +33,25 @@ from tensotron._core.geometry import (
     strided,
 )
 from tensotron._core.tensor import Tensor, is_inference_mode_enabled
-from tensotron._autograd import copies as _copies, elementwise as _elementwise, engine as _engine, pointwise as _pointwise
-from tensotron._autograd import views as _views
-from tensotron._core import creation as _creation
 from tensotron._autograd.engine import is_grad_enabled
 
 __version__ = "0.1.0"
 
 float, double, long, int, bool = (_ALIASES[_n] for _n in ("float", "double", "long", "int", "bool"))
 
-for _module in (_creation, _pointwise, _views, _copies):
-    globals().update(_module.FUNCTIONS)
+# modules of op families: their FUNCTIONS are names of this package, their NN_FUNCTIONS of nn.functional
+FAMILIES = (
+    "_core.creation",
+    "_autograd.pointwise",
+    "_autograd.views",
+    "_autograd.copies",
+)
+_family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
+for _module in _family_modules:
+    globals().update(getattr(_module, "FUNCTIONS", {}))
+
+from tensotron import autograd, nn  # noqa: E402
+from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 
 def can_cast(from_, to):

@@ -203,7 +203,7 @@ add_method("clip_", clamp_)
 
 
 # ==== activations with parameters (nn.functional) ===================================================
-ACTIVATIONS = {}
+NN_FUNCTIONS = {}
 
 
 cdef object activation(str row, str node, object input, bint inplace, double p0, double p1, double p2, str title):
@@ -249,12 +249,12 @@ def softplus(input, double beta=1.0, double threshold=20.0):
 
 for fn in (leaky_relu, leaky_relu_, elu, elu_, gelu, silu, softplus):
     fn.__qualname__ = fn.__name__
-    ACTIVATIONS[fn.__name__] = fn
+    NN_FUNCTIONS[fn.__name__] = fn
 _relu.__name__ = _relu.__qualname__ = "relu"
-ACTIVATIONS["relu"] = _relu
-ACTIVATIONS["relu_"] = FUNCTIONS["relu_"]
-ACTIVATIONS["sigmoid"] = FUNCTIONS["sigmoid"]
-ACTIVATIONS["tanh"] = FUNCTIONS["tanh"]
+NN_FUNCTIONS["relu"] = _relu
+NN_FUNCTIONS["relu_"] = FUNCTIONS["relu_"]
+NN_FUNCTIONS["sigmoid"] = FUNCTIONS["sigmoid"]
+NN_FUNCTIONS["tanh"] = FUNCTIONS["tanh"]
 
 
 # ==== operators =================================================================================

@@ -1,0 +1,5 @@
+"""Neural network building blocks."""
+
+from tensotron.nn import functional
+
+__all__ = ["functional"]
