@@ -1,7 +1,8 @@
 """Builds the extensions: one Cython module per .pyx, and the C++ kernels once per instruction set.
 
 Switches, by environment: TENSOTRON_DEBUG=1 (assertions, -Og), TENSOTRON_SANITIZE=1 (AddressSanitizer and
-UBSan), TENSOTRON_COVERAGE=1 (gcov), TENSOTRON_JOBS=N (compiler processes, default 2).
+UBSan), TENSOTRON_COVERAGE=1 (gcov), TENSOTRON_JOBS=N (compiler processes, default 2); for quick builds
+TENSOTRON_MODULE_OPT=-O1 (of the Cython modules) and TENSOTRON_ISAS=avx2 (besides the baseline).
 """
 
 import os
@@ -29,6 +30,8 @@ if X86:
     ISAS.update(avx2=AVX2, avx512=AVX512)
 elif ARM:
     ISAS.update(neon=[])
+if os.environ.get("TENSOTRON_ISAS"):  # fewer, for a quick build
+    ISAS = {isa: flags for isa, flags in ISAS.items() if isa in ("baseline", *os.environ["TENSOTRON_ISAS"].split(","))}
 
 COMMON = ["-std=c++17", "-fvisibility=hidden", "-g0", "-fno-math-errno"]
 if SANITIZE:
@@ -38,7 +41,7 @@ if COVERAGE:
 LINK = [f for f in COMMON if f.startswith("-fsanitize") or f == "--coverage"]
 OPTIMISE = ["-Og", "-g"] if DEBUG else ["-O1"] if SANITIZE else []
 KERNEL_FLAGS = [*COMMON, *(OPTIMISE or ["-O3"]), "-ffp-contract=off", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti"]
-MODULE_FLAGS = [*COMMON, *(OPTIMISE or ["-O2"]), "-ffp-contract=off", "-Wno-unused-function"]
+MODULE_FLAGS = [*COMMON, *(OPTIMISE or [os.environ.get("TENSOTRON_MODULE_OPT", "-O2")]), "-ffp-contract=off", "-Wno-unused-function"]
 MACROS = [(f"TENSOTRON_HAVE_{isa.upper()}", "1") for isa in ISAS if isa != "baseline"]
 if SANITIZE:
     MACROS.append(("TENSOTRON_SANITIZE", "1"))
