@@ -20,18 +20,6 @@ static constexpr float ROUND32 = 0x1.8p23f, POW32 = ROUND32 + 127;
 // 2^n for t = n + POW32, n in [-126, 127]; a smaller bias in t divides the result by a power of two.
 TENSOTRON_INLINE VecF pow2(VecF t) { return as_float(as_int(t) << 23); }
 
-// a / b for b far from overflow and underflow and |a| <= |b|. A 512-bit division takes as long as a
-// whole polynomial; the quotient by reciprocal and remainder is as good to a few parts in 2^28.
-TENSOTRON_INLINE VecF quotient(VecF a, VecF b) {
-#if defined(__AVX512F__)
-  VecF r((VecF::Raw)_mm512_maskz_rcp14_ps(0xffff, (__m512)b.v));
-  VecF q = a * r;
-  return fma(fma(-q, b, a), r, q);
-#else
-  return a / b;
-#endif
-}
-
 // ---- exponential ----------------------------------------------------------------------------
 
 // x = n log(2) + r, |r| <= log(2) / 2: returns r, and t = n + round.
@@ -120,12 +108,12 @@ TENSOTRON_INLINE VecF tanh(VecF x) {
   VecF r = fma(t - VecF(POW32), VecF(-0x1.62e43p-2f), a);
   VecF q = poly(r, 0x1.6bebc8p-5f, 0x1.1227c8p-3f, 0x1.555674p-2f, 0x1.5554bp-1f, 0x1.fffffep-1f);
   VecF h = fma(fma(r * r, q, r), s, fma(s, VecF(0.5f), VecF(-0.5f)));
-  return xorsign(quotient(h, h + VecF(1)), x);
+  return xorsign(h / (h + VecF(1)), x);
 }
 
 TENSOTRON_INLINE VecF sigmoid(VecF x) {
   VecF e = exp(-abs(x));
-  return quotient(select(lt(x, VecF(0)), e, VecF(1)), e + VecF(1));
+  return select(lt(x, VecF(0)), e, VecF(1)) / (e + VecF(1));
 }
 
 // e^|x| / 4 - 1/4 and e^|x| / 4 have the range that sinh and cosh need beyond exp's.

@@ -19,20 +19,21 @@ TENSOTRON_INLINE VecD pow2(VecD t) { return as_float(as_int(t) << 52); }
 
 // ---- exponential ----------------------------------------------------------------------------
 
-// exp(r) - 1 for |r| <= log(2) / 2
-TENSOTRON_INLINE VecD expm1_poly(VecD r) {
+// exp(r + c) - 1 for |r| <= log(2) / 2 and a tiny c.
+TENSOTRON_INLINE VecD expm1_poly(VecD r, VecD c) {
   VecD z = r * r;
   VecD q = poly2(r, z, 0x1.1ee888c0c1971p-29, 0x1.af5e8ff35cf46p-26, 0x1.27e53636be056p-22, 0x1.71ddf87089552p-19,
-               0x1.a01a017bbc97dp-16, 0x1.a01a01afd8f8cp-13, 0x1.6c16c16c1f0a6p-10, 0x1.111111110f6cfp-7,
-               0x1.555555555553fp-5, 0x1.5555555555559p-3, 0x1p-1);
-  return fma(z, q, r);
+                 0x1.a01a017bbc97dp-16, 0x1.a01a01afd8f8cp-13, 0x1.6c16c16c1f0a6p-10, 0x1.111111110f6cfp-7,
+                 0x1.555555555553fp-5, 0x1.5555555555559p-3, 0x1p-1);
+  return r + fma(z, q, c);
 }
-// x = n log(2) + r, |r| <= log(2) / 2: returns r, and t = n + round.
-TENSOTRON_INLINE VecD exp_reduced(VecD x, VecD& t, double round = POW64) {
+// exp(r) - 1, where x = n log(2) + r; t = n + round.
+TENSOTRON_INLINE VecD expm1_reduced(VecD x, VecD& t, double round = POW64) {
   t = fma(x, VecD(0x1.71547652b82fep+0), VecD(round));
   VecD n = t - VecD(round);
-  VecD r = fma(n, VecD(-0x1.62e42feep-1), x);  // log(2) in two parts, the first short enough for an exact product
-  return fma(n, VecD(-0x1.a39ef35793c76p-33), r);
+  VecD high = fma(n, VecD(-0x1.62e42feep-1), x);  // log(2) in two parts, the first short enough for an exact product
+  VecD r = fma(n, VecD(-0x1.a39ef35793c76p-33), high);
+  return expm1_poly(r, fma(n, VecD(-0x1.a39ef35793c76p-33), high - r));
 }
 // y * 2^n, rounded once, for y near 1 and t = n + POW64, n in [-1100, 1030].
 TENSOTRON_INLINE VecD scale(VecD y, VecD t) {
@@ -47,16 +48,17 @@ TENSOTRON_INLINE VecD scale(VecD y, VecD t) {
 }
 
 TENSOTRON_INLINE VecD exp(VecD x) {
-  VecD t, r = exp_reduced(max(VecD(-746), min(VecD(710), x)), t);  // NaN passes: the second operand
-  return scale(expm1_poly(r) + VecD(1), t);
+  VecD t, p = expm1_reduced(max(VecD(-746), min(VecD(710), x)), t);  // NaN passes: the second operand
+  return scale(p + VecD(1), t);
 }
 TENSOTRON_INLINE VecD exp2(VecD x) {
   x = max(VecD(-1076), min(VecD(1025), x));
-  VecD t = x + VecD(POW64), r = x - (t - VecD(POW64));
-  return scale(expm1_poly(r * VecD(0x1.62e42fefa39efp-1)) + VecD(1), t);
+  VecD t = x + VecD(POW64), f = x - (t - VecD(POW64)), r = f * VecD(0x1.62e42fefa39efp-1);
+  VecD c = fma(f, VecD(0x1.62e42fefa39efp-1), -r);
+  return scale(expm1_poly(r, fma(f, VecD(0x1.abc9e3b39803fp-56), c)) + VecD(1), t);
 }
 TENSOTRON_INLINE VecD expm1(VecD x) {
-  VecD t, p = expm1_poly(exp_reduced(max(VecD(-40), min(VecD(710), x)), t, POW64 - 1));
+  VecD t, p = expm1_reduced(max(VecD(-40), min(VecD(710), x)), t, POW64 - 1);
   VecD s = pow2(t);  // 2^n / 2: 2^1024 would overflow
   VecD r = fma(p, s, s - VecD(0.5));
   return select(lt(abs(x), VecD(0x1p-54)), x, r + r);
@@ -64,7 +66,7 @@ TENSOTRON_INLINE VecD expm1(VecD x) {
 // h / (1 + h), h = (e^2|x| - 1) / 2, which expm1's form keeps accurate near 0.
 TENSOTRON_INLINE VecD tanh(VecD x) {
   VecD t, a = min(VecD(22), abs(x));
-  VecD p = expm1_poly(exp_reduced(a + a, t, POW64 - 1)), s = pow2(t);
+  VecD p = expm1_reduced(a + a, t, POW64 - 1), s = pow2(t);
   VecD h = fma(p, s, s - VecD(0.5));
   return xorsign(h / (h + VecD(1)), x);
 }
@@ -131,14 +133,13 @@ TENSOTRON_INLINE VecD log1p(VecD x) {
 // Beyond this a lane goes to the C library: n must have at most 20 bits.
 static constexpr double TRIG_LIMIT64 = 1e6;
 
-// x = n pi/2 + r, |r| <= pi/4; the low bits of the result are n's. Parts of pi/2 so short that the
-// first three products are exact.
+// x = n pi/2 + r, |r| <= pi/4; the low bits of the result are n's. The first two parts of pi/2 are so
+// short that their products are exact, and what rounding r drops goes into the third.
 TENSOTRON_INLINE VecD::Int trig_reduced(VecD x, VecD& r) {
   VecD t = fma(x, VecD(0x1.45f306dc9c883p-1), VecD(ROUND64)), n = t - VecD(ROUND64);
-  r = fma(n, VecD(-0x1.921fb544p+0), x);
-  r = fma(n, VecD(-0x1.0b4611a6p-34), r);
-  r = fma(n, VecD(-0x1.3198a2ep-69), r);
-  r = fma(n, VecD(-0x1.b839a252049c1p-104), r);
+  VecD c(-0x1.0b4611a6p-34), high = fma(n, VecD(-0x1.921fb544p+0), x);
+  r = fma(n, c, high);
+  r = r + fma(n, VecD(-0x1.3198a2e037073p-69), fma(n, c, high - r));
   return as_int(t);
 }
 TENSOTRON_INLINE VecD sin_poly(VecD r, VecD z) {

@@ -1,0 +1,148 @@
+"""The elementary functions of math.h, compiled alone for each instruction set of this machine: errors in
+ulp against a wider type, special values, and scalars and tails against whole vectors.
+"""
+
+import ctypes
+import platform
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared"]
+AVX2 = ["-mavx2", "-mfma", "-mbmi2", "-mf16c"]
+AVX512 = [*AVX2, *(f"-mavx512{part}" for part in ("f", "dq", "vl", "bw"))]
+ISAS = {"baseline": [], "avx2": AVX2, "avx512": AVX512} if platform.machine() == "x86_64" else {"baseline": []}
+
+# The largest error allowed, in ulp: float32 with and without fused multiply-add. math.h has what was measured.
+LIMITS = {
+    "exp": (0.9, 1.2), "exp2": (0.9, 1.1), "expm1": (1.6, 1.7), "log": (1.1, 1.2), "log2": (1.4, 2.5),
+    "log10": (0.51, 0.51), "log1p": (1.1, 1.2), "sin": (1.6, 2.3), "cos": (1.6, 2.2), "tan": (1.2, 1.2),
+    "asin": (2, 2), "acos": (1.1, 1.1), "atan": (1.4, 1.6), "sinh": (2.2, 2.2), "cosh": (1.3, 1.5),
+    "tanh": (2.4, 2.4), "asinh": (0.51, 0.51), "acosh": (0.51, 0.51), "atanh": (0.51, 0.51),
+    "sigmoid": (2.3, 2.3), "erf": (1.2, 1.3), "erfc": (0.55, 0.55), "erfinv": (2.3, 2.4),
+}  # fmt: skip
+LIMITS64 = {"exp": 0.9, "exp2": 1.1, "expm1": 1.8, "log": 0.9, "log1p": 1.4, "sin": 1.5, "cos": 1.5, "tanh": 2.4, "sigmoid": 2.3}
+SPECIAL = [
+    0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, 3, -3, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38, -3.4028235e38,
+    88.72283, 88.72284, -87.33655, -103.97208, -103.97209, 89.41599, 128, -126, -149, -150, 16777216, 16777217, 8388607.5, 1.5, 2.5,
+]  # fmt: skip
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", params=ISAS)
+def library(request, tmp_path_factory):
+    isa = request.param
+    flags = Path("/proc/cpuinfo").read_text() if ISAS[isa] else ""
+    if isa not in ("baseline", "avx2") and "avx512bw" not in flags or isa == "avx2" and " fma" not in flags:
+        pytest.skip(f"no {isa} here")
+    path = tmp_path_factory.mktemp("math") / f"{isa}.so"
+    source = ROOT / "tests/kernels/math.cpp"
+    subprocess.run(["g++", *FLAGS, *ISAS[isa], f"-DTENSOTRON_ISA={isa}", "-I", ROOT, source, "-o", path], check=True)
+    lib = ctypes.CDLL(str(path))
+    lib.isa = isa
+    return lib
+
+
+def call(lib, name, *args, scalar=""):
+    args = [np.ascontiguousarray(a) for a in args]
+    out = np.empty_like(args[0])
+    pointers = (ctypes.c_void_p(a.ctypes.data) for a in (*args, out))
+    prefix = "f32" if out.dtype == np.float32 else "f64"
+    getattr(lib, f"{prefix}_{scalar}{name}")(*pointers, ctypes.c_int(out.size))
+    return out
+
+
+def points(dtype):
+    rng = np.random.default_rng(0)
+    bits = np.arange(0, 2**32, 19997, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    dense = [np.linspace(-20, 20, 60001), np.linspace(-1.01, 1.01, 40001), np.linspace(0.4, 2.5, 40001)]
+    near = np.arange(-2000, 2000) * (np.pi / 2)  # where sin, cos and tan vanish or blow up
+    wide = np.exp(rng.uniform(-80, 80, 20000)) * rng.choice([-1, 1], 20000)
+    return np.concatenate([SPECIAL, bits, *dense, near, wide]).astype(dtype)
+
+
+def reference(name, x):
+    if x.dtype == np.float64:  # of float32 values
+        return getattr(torch, name)(torch.from_numpy(x)).numpy()
+    if name == "sigmoid":
+        e = np.exp(-np.abs(x))
+        return np.where(x < 0, e, 1) / (1 + e)
+    return getattr(np, name)(x)
+
+
+def worst(got, want):
+    """The largest error in ulp of `got`'s type; infinite where NaN, infinity or a zero's sign is wrong."""
+    limits = np.finfo(got.dtype)
+    rounded = want.astype(got.dtype)
+    size = np.clip(np.abs(rounded), limits.tiny, limits.max * (1 - limits.eps))
+    error = np.abs(got - want) / np.spacing(size).astype(want.dtype)
+    regular = np.isfinite(got) & np.isfinite(rounded)
+    wrong = np.where(regular, (want == 0) & ((got != 0) | (np.signbit(got) != np.signbit(want))), got != rounded)
+    wrong &= ~(np.isnan(got) & np.isnan(rounded))
+    at = int(np.argmax(np.where(wrong, np.inf, np.where(regular, error, 0))))
+    return (np.inf if wrong[at] else float(error[at])), at
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@np.errstate(all="ignore")
+def test_float32(library, name):
+    x = points(np.float32)
+    got = call(library, name, x)
+    error, at = worst(got, reference(name, x.astype(np.float64)))
+    limit = LIMITS[name][library.isa == "baseline"]
+    assert error <= limit, f"{error:.3f} ulp: {name}({x[at]!r}) gave {got[at]!r}"
+
+
+@pytest.mark.parametrize("name", LIMITS64)
+@np.errstate(all="ignore")
+def test_float64(library, name):
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("long double is double here")
+    x = points(np.float64)
+    got = call(library, name, x)
+    error, at = worst(got, reference(name, x.astype(np.longdouble)))
+    assert error <= LIMITS64[name], f"{error:.3f} ulp: {name}({x[at]!r}) gave {got[at]!r}"
+
+
+@pytest.mark.parametrize("name", ["pow", "atan2", "hypot"])
+@np.errstate(all="ignore")
+def test_two_arguments(library, name):
+    rng = np.random.default_rng(1)
+    special = np.array([*SPECIAL, 1e10, 8388607, -2.5, -2], np.float32)
+    grid = [v.ravel() for v in np.meshgrid(special, special)]
+    n = 40000
+    a = [rng.uniform(0, 4, n), np.exp(rng.uniform(-80, 80, n)), rng.uniform(-9, 9, n), rng.uniform(0.99, 1.01, n)]
+    b = [rng.uniform(-60, 60, n), rng.uniform(-1.1, 1.1, n), rng.integers(-20, 20, n), rng.uniform(-8000, 8000, n)]
+    a, b = (np.concatenate([g, *v]).astype(np.float32) for g, v in zip(grid, (a, b)))
+    function = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}[name]
+    got = call(library, name, a, b)
+    error, at = worst(got, function(a.astype(np.float64), b.astype(np.float64)))
+    assert error <= (1.9 if name == "atan2" else 0.51), f"{error:.3f} ulp: {name}({a[at]!r}, {b[at]!r}) gave {got[at]!r}"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@np.errstate(all="ignore")
+def test_exact(library, dtype):
+    x = points(dtype)
+    for name in ("floor", "ceil", "trunc", "rint", "sqrt", "abs"):
+        assert worst(call(library, name, x), getattr(np, name)(x))[0] == 0, name
+    y = np.roll(x, 12345)
+    m = np.fmod(x, y)
+    assert worst(call(library, "fmod", x, y), m)[0] == 0
+    m = np.where((m != 0) & ((y < 0) != (m < 0)), m + y, m)
+    assert worst(call(library, "remainder", x, y), m)[0] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scalars_and_tails(library, dtype):
+    """An element's value depends neither on its neighbours nor on how it was reached."""
+    x = np.concatenate([np.array(SPECIAL), np.linspace(-3, 3, 99)]).astype(dtype)
+    for name in LIMITS:
+        whole = call(library, name, x)
+        np.testing.assert_array_equal(call(library, name, x, scalar="scalar_"), whole, name)
+        for n in range(1, 40):
+            np.testing.assert_array_equal(call(library, name, x[-n:]), whole[-n:], name)
