@@ -1,8 +1,8 @@
 // Elementary functions on Vec<float>.
 //
 // exp, log, tanh, sigmoid, sin, cos and their kin work in float; functions that are rare or that
-// lose digits in float (pow, erfc, erfinv, tan, the inverse hyperbolic ones) work on two vectors of
-// double and round once at the end.
+// lose digits in float (pow, erfc, tan, log10, hypot, the inverse hyperbolic ones) work on two vectors
+// of double and round once at the end.
 #pragma once
 #include "math_f64.h"
 
