@@ -41,7 +41,8 @@ if COVERAGE:
 LINK = [f for f in COMMON if f.startswith("-fsanitize") or f == "--coverage"]
 OPTIMISE = ["-Og", "-g"] if DEBUG else ["-O1"] if SANITIZE else []
 KERNEL_FLAGS = [*COMMON, *(OPTIMISE or ["-O3"]), "-ffp-contract=off", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti"]
-MODULE_FLAGS = [*COMMON, *(OPTIMISE or [os.environ.get("TENSOTRON_MODULE_OPT", "-O2")]), "-ffp-contract=off", "-Wno-unused-function"]
+MODULE_OPTIMISE = OPTIMISE or [os.environ.get("TENSOTRON_MODULE_OPT", "-O2")]
+MODULE_FLAGS = [*COMMON, *MODULE_OPTIMISE, "-ffp-contract=off", "-Wno-unused-function"]
 MACROS = [(f"TENSOTRON_HAVE_{isa.upper()}", "1") for isa in ISAS if isa != "baseline"]
 if SANITIZE:
     MACROS.append(("TENSOTRON_SANITIZE", "1"))
@@ -103,7 +104,7 @@ class BuildExt(build_ext):
 def interfaces_changed() -> bool:
     """Whether a .pxd or .pxi is newer than a generated file: cythonize does not follow all cimports."""
     generated = [p.stat().st_mtime for p in Path("build/cython").rglob("*.cpp")]
-    shared = [p for p in Path("tensotron").rglob("*.px[di]")]
+    shared = list(Path("tensotron").rglob("*.px[di]"))
     return bool(generated) and max(p.stat().st_mtime for p in shared) > min(generated)
 
 

@@ -34,6 +34,7 @@ from tensotron._core.geometry import (
 )
 from tensotron._core.tensor import Tensor, is_inference_mode_enabled
 from tensotron._autograd.engine import is_grad_enabled
+from tensotron._tensor_str import set_printoptions
 
 __version__ = "0.1.0"
 

@@ -206,10 +206,3 @@ def _str(tensor, *, tensor_contents=None):
     if not plain and parameter is not None and isinstance(tensor, parameter):
         return f"Parameter({text})"
     return text
-
-
-def _format(tensor, spec):
-    """``format(tensor, spec)``: a 0-dimensional tensor is formatted as its Python number."""
-    if tensor.dim() == 0 and type(tensor) is sys.modules[__package__].Tensor:
-        return format(tensor.detach().item(), spec)
-    return object.__format__(tensor, spec)

@@ -222,14 +222,14 @@ cdef class Tensor:
     def __reversed__(self):
         return self if self.nd == 0 else self.flip(0)
 
-    def __repr__(self):
+    def __repr__(self, *, tensor_contents=None):
         global _repr
         if _repr is None:
             from tensotron._tensor_str import _str as _repr
-        return _repr(self)
+        return _repr(self, tensor_contents=tensor_contents)
 
     def __format__(self, spec):
-        if self.nd == 0:
+        if self.nd == 0 and type(self) is Tensor:
             return format(item_of(self), spec)
         return object.__format__(self, spec)
 
