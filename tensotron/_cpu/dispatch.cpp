@@ -15,7 +15,7 @@ struct Isa {
 };
 
 bool always() { return true; }
-#if defined(TENSOTRON_HAVE_AVX2)
+#if defined(TENSOTRON_HAVE_AVX2) || defined(TENSOTRON_HAVE_AVX512)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); }
 #endif
 #if defined(TENSOTRON_HAVE_AVX512)
