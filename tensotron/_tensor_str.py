@@ -179,20 +179,15 @@ def _suffixes(tensor, default_dtype):
     return found
 
 
-def _str(tensor, *, tensor_contents=None):
-    """``repr`` of a tensor; ``tensor_contents`` replaces the rendered data."""
+def _str(tensor):
+    """``repr`` of a tensor."""
     lib = sys.modules[__package__]
     kind = type(tensor)
     parameter = getattr(getattr(lib, "nn", None), "Parameter", None)
     plain = kind is lib.Tensor or kind is parameter
     text = ("tensor" if plain else kind.__name__) + "("
     indent = len(text)
-    if tensor_contents is not None:
-        text += tensor_contents
-    elif tensor.numel() == 0:
-        text += "[]"
-    else:
-        text += _contents(tensor, indent)
+    text += _contents(tensor, indent) if tensor.numel() else "[]"
 
     column = len(text) - text.rfind("\n") + 1
     for suffix in _suffixes(tensor, lib.get_default_dtype()):

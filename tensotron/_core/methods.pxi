@@ -222,11 +222,11 @@ cdef class Tensor:
     def __reversed__(self):
         return self if self.nd == 0 else self.flip(0)
 
-    def __repr__(self, *, tensor_contents=None):
+    def __repr__(self):
         global _repr
         if _repr is None:
             from tensotron._tensor_str import _str as _repr
-        return _repr(self, tensor_contents=tensor_contents)
+        return _repr(self)
 
     def __format__(self, spec):
         if self.nd == 0 and type(self) is Tensor:
