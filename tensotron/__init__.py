@@ -46,6 +46,7 @@ FAMILIES = (
     "_autograd.pointwise",
     "_autograd.views",
     "_autograd.copies",
+    "_autograd.matmul",
 )
 _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:
