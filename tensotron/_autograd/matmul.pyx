@@ -114,6 +114,15 @@ cdef inline bint by_columns(Tensor t) noexcept:
     return not t.contiguous and t.strides[0] == 1 and t.strides[1] == t.sizes[0]
 
 
+cdef Tensor upright(Tensor t):
+    """A vector as a matrix of one column."""
+    cdef int64_t s[2]
+    cdef int64_t st[2]
+    s[:] = [t.sizes[0], 1]
+    st[:] = [t.strides[0], 1]
+    return as_view(t, 2, s, st, 0)
+
+
 cdef inline bint shares_memory(Tensor out, Tensor t) noexcept:
     return t is not None and out.storage is t.storage
 
@@ -172,11 +181,9 @@ cdef class MatmulNode(Node):
         cdef Tensor out
         cdef int64_t s[3]
         if self.kind == DOT:
-            out = empty(1, b.sizes, b.dt)
-            product(out, column(out), b, column(b), g, column(g), 1, b.n, 1, 1, 1)
+            out = the_hooks.mul(g, b)
         elif self.kind == MV:
-            out = empty2(g.sizes[0], b.sizes[0], g.dt, self.a_columns)
-            product(out, as_rows(out), g, column(g), b, flipped(column(b)), 1, g.sizes[0], b.sizes[0], 1, 1)
+            out = the_hooks.mul(upright(g), b)
         elif self.kind == BMM:
             s[:] = [g.sizes[0], g.sizes[1], b.sizes[1]]
             out = empty(3, s, g.dt)
@@ -194,8 +201,7 @@ cdef class MatmulNode(Node):
         cdef Tensor out
         cdef int64_t s[3]
         if self.kind == DOT:
-            out = empty(1, a.sizes, a.dt)
-            product(out, column(out), a, column(a), g, column(g), 1, a.n, 1, 1, 1)
+            out = the_hooks.mul(g, a)
         elif self.kind == MV:
             out = empty(1, &a.sizes[1], g.dt)
             product(out, column(out), a, flipped(as_rows(a)), g, column(g), 1, a.sizes[1], 1, a.sizes[0], 1)
