@@ -11,7 +11,8 @@
 //     Data has dtype `compute`; only its size matters unless index_put combines.
 //     x[i], x[i, j], index_select, gather, take are index_get; index_put, index_add, index_copy,
 //     index_fill, scatter and its variants are index_put; gather and scatter iterate over the index's
-//     shape with one full index tensor. INDEX_OUT_OF_RANGE: error[0] = index, error[1] = size.
+//     shape with one full index tensor. INDEX_OUT_OF_RANGE: error[0] = index, error[1] = size,
+//     error[2] = number of the index tensor.
 //   nonzero     op 0: arg[0] = number of non-zero elements (I64 scalar); op 1: arg[0] = out [count][ndim]
 //               (I64, stride[0] per element, stride[1] per coordinate). arg[1] = input of dtype `compute`.
 //   masked_select   arg[0] = out (contiguous, 1-d), arg[1] = source, arg[2] = mask (BOOL or U8)
@@ -113,6 +114,7 @@ static inline int index_check(const Record& r, const IndexSpace& s) {
       if (!good) {
         r.error[0] = bad;
         r.error[1] = size;
+        r.error[2] = k;
         return INDEX_OUT_OF_RANGE;
       }
     } while (index_next(t, count, at));

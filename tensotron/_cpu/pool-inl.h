@@ -2,6 +2,7 @@
 //
 // Record of the four families, all arguments contiguous and of dtype `compute` except the indices:
 //   ints[0..12] = planes, H, W, OH, OW, KH, KW, SH, SW, PH, PW, DH, DW   (average pooling has no dilation)
+//     Adaptive pooling sets KH = 0: output i averages or searches inputs floor(i H / OH) to ceil((i + 1) H / OH).
 //   max_pool2d           arg[0] = y, arg[1] = indices (I64: h * W + w), arg[2] = x  (F32, F64, I64, I32, U8)
 //   max_pool2d_backward  arg[0] = gx, arg[1] = gy, arg[2] = indices                 (F32, F64)
 //   max_pool2d_gather    arg[0] = y, arg[1] = x, arg[2] = indices: y = x at the indices; the gradient
@@ -40,13 +41,22 @@ template <> inline int64_t pool_lowest<int64_t>() { return INT64_MIN; }
 template <> inline int32_t pool_lowest<int32_t>() { return INT32_MIN; }
 template <> inline uint8_t pool_lowest<uint8_t>() { return 0; }
 
+static inline void pool_adaptive(const PoolShape& s, int64_t oh, int64_t ow, int64_t* h0, int64_t* h1, int64_t* w0,
+                                 int64_t* w1) {
+  *h0 = oh * s.H / s.OH;
+  *h1 = ((oh + 1) * s.H + s.OH - 1) / s.OH;
+  *w0 = ow * s.W / s.OW;
+  *w1 = ((ow + 1) * s.W + s.OW - 1) / s.OW;
+}
+
 template <class T>
 static inline void max_pool_one(const PoolShape& s, const T* x, int64_t oh, int64_t ow, T* y, int64_t* index) {
   int64_t h0 = oh * s.SH - s.PH, w0 = ow * s.SW - s.PW;
-  const int64_t h1 = h0 + (s.KH - 1) * s.DH + 1 < s.H ? h0 + (s.KH - 1) * s.DH + 1 : s.H;
-  const int64_t w1 = w0 + (s.KW - 1) * s.DW + 1 < s.W ? w0 + (s.KW - 1) * s.DW + 1 : s.W;
+  int64_t h1 = h0 + (s.KH - 1) * s.DH + 1 < s.H ? h0 + (s.KH - 1) * s.DH + 1 : s.H;
+  int64_t w1 = w0 + (s.KW - 1) * s.DW + 1 < s.W ? w0 + (s.KW - 1) * s.DW + 1 : s.W;
   while (h0 < 0) h0 += s.DH;
   while (w0 < 0) w0 += s.DW;
+  if (s.KH == 0) pool_adaptive(s, oh, ow, &h0, &h1, &w0, &w1);
   T best = pool_lowest<T>();
   int64_t at = h0 * s.W + w0;
   for (int64_t h = h0; h < h1; h += s.DH)
@@ -180,6 +190,11 @@ struct PoolWindow {
 
 static inline PoolWindow pool_window(const PoolShape& s, int64_t oh, int64_t ow, bool include_pad, int64_t override_) {
   PoolWindow v;
+  if (s.KH == 0) {
+    pool_adaptive(s, oh, ow, &v.h0, &v.h1, &v.w0, &v.w1);
+    v.divisor = (v.h1 - v.h0) * (v.w1 - v.w0);
+    return v;
+  }
   v.h0 = oh * s.SH - s.PH;
   v.w0 = ow * s.SW - s.PW;
   v.h1 = v.h0 + s.KH < s.H + s.PH ? v.h0 + s.KH : s.H + s.PH;

@@ -1,0 +1,82 @@
+# Arguments, out= and in-place results of the family files that include this.
+
+cdef Tensor tensor_arg(object x, str op, str name, int position):
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be Tensor, not {type(x).__name__}")
+    return <Tensor>x
+
+
+cdef int64_t int_arg(object x, str op, str name, int position) except? -1:
+    if isinstance(x, int) and not isinstance(x, bool):
+        return x
+    if isinstance(x, (bool, float, str)) or not hasattr(x, "__index__"):
+        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be int, not {type(x).__name__}")
+    return x.__index__()
+
+
+cdef int dim_arg(object dim, int nd, str op, int position) except -1:
+    return wrap_dim(int_arg(dim, op, "dim", position), nd)
+
+
+cdef Tensor zeros(object shape, int dt):
+    cdef Tensor t = empty_of(tuple(shape), dt) if len(shape) != 1 else empty_of((int(shape[0]),), dt)
+    fill_with(t, 0)
+    return t
+
+
+cdef Tensor copy_of(Tensor t):
+    cdef Tensor out = empty_like(t, t.dt)
+    copy_into(out, t)
+    return out
+
+
+C_TYPE_NAMES = ("float", "double", "long int", "int", "unsigned char", "bool")
+TITLES = ("Float", "Double", "Long", "Int", "Byte", "Bool")
+
+
+cdef object finish_out(object out, Tensor result, str op, tuple inputs):
+    """Moves a result into `out`, if one was given."""
+    cdef Tensor o
+    if out is None:
+        return result
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    o = <Tensor>out
+    if grad_enabled() and (o.requires() or any_requires(inputs)):
+        raise RuntimeError(f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of "
+                           "the arguments requires grad.")
+    if o.dt != result.dt:
+        raise RuntimeError(f"Expected out tensor to have dtype {C_TYPE_NAMES[result.dt]}, but got {C_TYPE_NAMES[o.dt]} instead")
+    if same_shape(o, result):
+        copy_into(o, result)
+        o.bump()
+        return o
+    if o.n != 0:
+        import warnings
+        warnings.warn(f"An output with one or more elements was resized since it had shape {list(shape_of(o))}, which does not "
+                      f"match the required output shape {list(shape_of(result))}. This behavior is deprecated, and in a future "
+                      "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
+                      "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).", UserWarning, stacklevel=2)
+    o.storage, o.ptr = result.storage, result.ptr
+    set_geometry(o, result.nd, result.sizes, NULL if result.contiguous else result.strides)
+    o.bump()
+    return o
+
+
+cdef Tensor finish_inplace(Tensor t, str name, object backward, tuple inputs, tuple save, object ctx):
+    """After t was written in place: its version, and its history if an input requires grad."""
+    cdef FnNode node = None
+    if grad_enabled() and any_requires(inputs):
+        node = attach(alias(t), name, backward, inputs, save, ctx)
+    rebase(t, node)
+    return t
+
+
+cdef object define(object fn, str name, object namespace, bint method=False):
+    """Makes fn public: in `namespace` (a dict or None), and as a method."""
+    fn.__name__ = fn.__qualname__ = name
+    if namespace is not None:
+        (<dict>namespace)[name] = fn
+    if method:
+        add_method(name, fn)
+    return fn
