@@ -41,14 +41,6 @@ template <> inline int64_t pool_lowest<int64_t>() { return INT64_MIN; }
 template <> inline int32_t pool_lowest<int32_t>() { return INT32_MIN; }
 template <> inline uint8_t pool_lowest<uint8_t>() { return 0; }
 
-static inline void pool_adaptive(const PoolShape& s, int64_t oh, int64_t ow, int64_t* h0, int64_t* h1, int64_t* w0,
-                                 int64_t* w1) {
-  *h0 = oh * s.H / s.OH;
-  *h1 = ((oh + 1) * s.H + s.OH - 1) / s.OH;
-  *w0 = ow * s.W / s.OW;
-  *w1 = ((ow + 1) * s.W + s.OW - 1) / s.OW;
-}
-
 template <class T>
 static inline void max_pool_one(const PoolShape& s, const T* x, int64_t oh, int64_t ow, T* y, int64_t* index) {
   int64_t h0 = oh * s.SH - s.PH, w0 = ow * s.SW - s.PW;
@@ -56,7 +48,12 @@ static inline void max_pool_one(const PoolShape& s, const T* x, int64_t oh, int6
   int64_t w1 = w0 + (s.KW - 1) * s.DW + 1 < s.W ? w0 + (s.KW - 1) * s.DW + 1 : s.W;
   while (h0 < 0) h0 += s.DH;
   while (w0 < 0) w0 += s.DW;
-  if (s.KH == 0) pool_adaptive(s, oh, ow, &h0, &h1, &w0, &w1);
+  if (s.KH == 0) {
+    h0 = oh * s.H / s.OH;
+    h1 = ((oh + 1) * s.H + s.OH - 1) / s.OH;
+    w0 = ow * s.W / s.OW;
+    w1 = ((ow + 1) * s.W + s.OW - 1) / s.OW;
+  }
   T best = pool_lowest<T>();
   int64_t at = h0 * s.W + w0;
   for (int64_t h = h0; h < h1; h += s.DH)
@@ -184,28 +181,31 @@ int k_max_pool2d_gather(const Record& r) {
 }
 
 // ---------------------------------------------------------------- average
-struct PoolWindow {
-  int64_t h0, h1, w0, w1, divisor;
+// The window of one output along one dimension; padded: its length with the padding it reaches into.
+struct PoolSpan {
+  int64_t lo, hi, padded;
 };
 
-static inline PoolWindow pool_window(const PoolShape& s, int64_t oh, int64_t ow, bool include_pad, int64_t override_) {
-  PoolWindow v;
-  if (s.KH == 0) {
-    pool_adaptive(s, oh, ow, &v.h0, &v.h1, &v.w0, &v.w1);
-    v.divisor = (v.h1 - v.h0) * (v.w1 - v.w0);
-    return v;
+static inline PoolSpan pool_span(int64_t o, int64_t n, int64_t k, int64_t stride, int64_t pad, int64_t outputs) {
+  if (k == 0) {
+    const int64_t lo = o * n / outputs, hi = ((o + 1) * n + outputs - 1) / outputs;
+    return {lo, hi, hi - lo};
   }
-  v.h0 = oh * s.SH - s.PH;
-  v.w0 = ow * s.SW - s.PW;
-  v.h1 = v.h0 + s.KH < s.H + s.PH ? v.h0 + s.KH : s.H + s.PH;
-  v.w1 = v.w0 + s.KW < s.W + s.PW ? v.w0 + s.KW : s.W + s.PW;
-  const int64_t padded = (v.h1 - v.h0) * (v.w1 - v.w0);
-  if (v.h0 < 0) v.h0 = 0;
-  if (v.w0 < 0) v.w0 = 0;
-  if (v.h1 > s.H) v.h1 = s.H;
-  if (v.w1 > s.W) v.w1 = s.W;
-  v.divisor = override_ ? override_ : include_pad ? padded : (v.h1 - v.h0) * (v.w1 - v.w0);
-  return v;
+  const int64_t lo = o * stride - pad, end = lo + k < n + pad ? lo + k : n + pad;
+  return {lo < 0 ? 0 : lo, end > n ? n : end, end - lo};
+}
+
+// Calls f(output, rows, columns, divisor) for every output of a plane.
+template <class F>
+static inline __attribute__((always_inline)) void pool_windows(const PoolShape& s, bool include_pad, int64_t fixed, F f) {
+  int64_t at = 0;
+  for (int64_t oh = 0; oh < s.OH; oh++) {
+    const PoolSpan h = pool_span(oh, s.H, s.KH, s.SH, s.PH, s.OH);
+    for (int64_t ow = 0; ow < s.OW; ow++, at++) {
+      const PoolSpan w = pool_span(ow, s.W, s.KW, s.SW, s.PW, s.OW);
+      f(at, h, w, fixed ? fixed : include_pad ? h.padded * w.padded : (h.hi - h.lo) * (w.hi - w.lo));
+    }
+  }
 }
 
 template <class T>
@@ -213,15 +213,17 @@ static inline void avg_pool(const Record& r) {
   const PoolShape s = pool_shape(r);
   T* y = (T*)r.arg[0].data;
   const T* x = (const T*)r.arg[1].data;
-  for (int64_t p = 0; p < s.planes; p++, x += s.H * s.W)
-    for (int64_t oh = 0; oh < s.OH; oh++)
-      for (int64_t ow = 0; ow < s.OW; ow++, y++) {
-        const PoolWindow v = pool_window(s, oh, ow, r.ints[13], r.ints[14]);
-        T sum = 0;
-        for (int64_t h = v.h0; h < v.h1; h++)
-          for (int64_t w = v.w0; w < v.w1; w++) sum += x[h * s.W + w];
-        *y = v.h0 < v.h1 && v.w0 < v.w1 ? T(sum / T(v.divisor)) : T(0);
+  for (int64_t p = 0; p < s.planes; p++, x += s.H * s.W, y += s.OH * s.OW)
+    pool_windows(s, r.ints[13], r.ints[14], [&](int64_t at, PoolSpan h, PoolSpan w, int64_t divisor) {
+      if (h.lo >= h.hi || w.lo >= w.hi) {
+        y[at] = T(0);
+        return;
       }
+      T sum = 0;
+      for (int64_t i = h.lo; i < h.hi; i++)
+        for (int64_t j = w.lo; j < w.hi; j++) sum += x[i * s.W + j];
+      y[at] = T(sum / T(divisor));
+    });
 }
 
 int k_avg_pool2d(const Record& r) {
@@ -238,15 +240,13 @@ static inline void avg_pool_backward(const Record& r) {
   const PoolShape s = pool_shape(r);
   T* gx = (T*)r.arg[0].data;
   const T* gy = (const T*)r.arg[1].data;
-  for (int64_t p = 0; p < s.planes; p++, gx += s.H * s.W) {
+  for (int64_t p = 0; p < s.planes; p++, gx += s.H * s.W, gy += s.OH * s.OW) {
     memset(gx, 0, s.H * s.W * sizeof(T));
-    for (int64_t oh = 0; oh < s.OH; oh++)
-      for (int64_t ow = 0; ow < s.OW; ow++, gy++) {
-        const PoolWindow v = pool_window(s, oh, ow, r.ints[13], r.ints[14]);
-        const T g = *gy / T(v.divisor);
-        for (int64_t h = v.h0; h < v.h1; h++)
-          for (int64_t w = v.w0; w < v.w1; w++) gx[h * s.W + w] += g;
-      }
+    pool_windows(s, r.ints[13], r.ints[14], [&](int64_t at, PoolSpan h, PoolSpan w, int64_t divisor) {
+      const T g = gy[at] / T(divisor);
+      for (int64_t i = h.lo; i < h.hi; i++)
+        for (int64_t j = w.lo; j < w.hi; j++) gx[i * s.W + j] += g;
+    });
   }
 }
 
