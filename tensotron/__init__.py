@@ -47,6 +47,11 @@ FAMILIES = (
     "_autograd.views",
     "_autograd.copies",
     "_autograd.matmul",
+    "_autograd.index",
+    "_autograd.subscript",
+    "_autograd.join",
+    "_autograd.conv",
+    "_autograd.pool",
 )
 _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:

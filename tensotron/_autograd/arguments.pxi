@@ -58,7 +58,7 @@ cdef object finish_out(object out, Tensor result, str op, tuple inputs):
                       "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
                       "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).", UserWarning, stacklevel=2)
     o.storage, o.ptr = result.storage, result.ptr
-    set_geometry(o, result.nd, result.sizes, NULL if result.contiguous else result.strides)
+    set_geometry(o, result.nd, result.sizes, result.strides)
     o.bump()
     return o
 

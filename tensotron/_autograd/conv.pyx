@@ -21,7 +21,7 @@ cdef extern from *:
 include "arguments.pxi"
 
 FUNCTIONS = {}
-FUNCTIONAL = {}
+NN_FUNCTIONS = {}
 
 
 # Stride, padding (top and left), dilation, groups and the sizes of a 2-d convolution.
@@ -217,4 +217,4 @@ cdef int check_conv(Tensor x, Tensor w, Tensor b, list stride, list padding, int
 
 
 define(conv2d, "conv2d", FUNCTIONS)
-FUNCTIONAL["conv2d"] = conv2d
+NN_FUNCTIONS["conv2d"] = conv2d

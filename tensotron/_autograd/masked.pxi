@@ -187,8 +187,8 @@ def one_hot(tensor, num_classes=-1):
     return out
 
 
-FUNCTIONAL = {}
-define(one_hot, "one_hot", FUNCTIONAL)
+NN_FUNCTIONS = {}
+define(one_hot, "one_hot", NN_FUNCTIONS)
 for _name, _fn in (("masked_select", masked_select), ("masked_scatter", masked_scatter), ("nonzero", nonzero),
                    ("argwhere", argwhere)):
     define(_fn, _name, FUNCTIONS, True)

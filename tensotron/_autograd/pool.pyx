@@ -22,7 +22,7 @@ cdef extern from *:
 include "arguments.pxi"
 
 FUNCTIONS = {}
-FUNCTIONAL = {}
+NN_FUNCTIONS = {}
 
 
 cdef int launch_pool(int kernel, tuple v, int nout, Tensor a, Tensor b, Tensor c) except -1:
@@ -104,7 +104,7 @@ cdef int64_t planes_of(Tensor x) noexcept:
 
 cdef tuple output_shape(Tensor x, int64_t oh, int64_t ow):
     shape = list(shape_of(x))
-    shape[-2], shape[-1] = oh, ow
+    shape[x.nd - 2], shape[x.nd - 1] = oh, ow
     return tuple(shape)
 
 
@@ -299,6 +299,6 @@ def adaptive_avg_pool2d(input, output_size):
 
 
 for _fn in (max_pool2d, max_pool1d, avg_pool2d, avg_pool1d, adaptive_max_pool2d, adaptive_avg_pool2d, max_pool2d_with_indices):
-    define(_fn, _fn.__name__, FUNCTIONAL)
+    define(_fn, _fn.__name__, NN_FUNCTIONS)
 for _fn in (max_pool2d, max_pool1d, avg_pool1d):
     FUNCTIONS[_fn.__name__] = _fn
