@@ -47,20 +47,30 @@ cdef object finish_out(object out, Tensor result, str op, tuple inputs):
                            "the arguments requires grad.")
     if o.dt != result.dt:
         raise RuntimeError(f"Expected out tensor to have dtype {C_TYPE_NAMES[result.dt]}, but got {C_TYPE_NAMES[o.dt]} instead")
-    if same_shape(o, result):
-        copy_into(o, result)
-        o.bump()
-        return o
-    if o.n != 0:
-        import warnings
-        warnings.warn(f"An output with one or more elements was resized since it had shape {list(shape_of(o))}, which does not "
-                      f"match the required output shape {list(shape_of(result))}. This behavior is deprecated, and in a future "
-                      "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
-                      "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).", UserWarning, stacklevel=2)
-    o.storage, o.ptr = result.storage, result.ptr
-    set_geometry(o, result.nd, result.sizes, result.strides)
-    o.bump()
+    for x in inputs:
+        if share_memory(o, <Tensor>x):
+            raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                               "single memory location. Please clone() the tensor before performing the operation.")
+    if not same_shape(o, result):
+        if o.n != 0:
+            import warnings
+            warnings.warn(f"An output with one or more elements was resized since it had shape {list(shape_of(o))}, which does "
+                          f"not match the required output shape {list(shape_of(result))}. This behavior is deprecated, and in a "
+                          "future PyTorch release outputs will not be resized unless they have zero elements. You can explicitly "
+                          "reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).", UserWarning,
+                          stacklevel=2)
+        o.resize_(shape_of(result))
+    check_inplace(o, False)
+    copy_into(o, result)
+    rebase(o, None)
     return o
+
+
+cdef bint share_memory(Tensor a, Tensor b) noexcept:
+    """Whether two contiguous tensors overlap."""
+    if a.storage is not b.storage or not a.contiguous or not b.contiguous or a.n == 0 or b.n == 0:
+        return False
+    return a.ptr < b.ptr + b.n * backend.item_size(b.dt) and b.ptr < a.ptr + a.n * backend.item_size(a.dt)
 
 
 cdef Tensor finish_inplace(Tensor t, str name, object backward, tuple inputs, tuple save, object ctx):

@@ -428,7 +428,7 @@ def index_select(input, dim, index, *, out=None):
     if out is not None and isinstance(out, Tensor) and (<Tensor>out).dt != t.dt:
         raise RuntimeError("index_select(): self and result must have the same scalar type")
     result = record(select_raw(t, d, i), "IndexSelectBackward0", index_select_backward, (t,), (i,), (d, shape_of(t)))
-    return finish_out(out, result, "index_select", (t,))
+    return finish_out(out, result, "index_select", (t, i))
 
 
 def index_select_backward(node, g):

@@ -70,7 +70,7 @@ def gather(input, dim, index, *, bint sparse_grad=False, out=None):
     if out is None and not t.requires():
         return result
     record(result, "GatherBackward0", gather_backward, (t,), (i,), (d, shape_of(t)))
-    return finish_out(out, result, "gather", (t,))
+    return finish_out(out, result, "gather", (t, i))
 
 
 def gather_backward(node, g):
@@ -121,7 +121,7 @@ cdef object scatter_op(object input, object dim, object index, object src, str o
     if inplace:
         return finish_inplace(t, node, backward, inputs, (i,), (d, shape_of(s)))
     record(result, node, backward, inputs, (i,), (d, shape_of(s)))
-    return finish_out(out, result, op, inputs)
+    return finish_out(out, result, op, inputs + (i,))
 
 
 def scatter_add(input, dim, index, src, *, out=None):
@@ -236,7 +236,7 @@ def take(input, index, *, out=None):
     plan_flat(&p, t, i)
     launch_plan(&p, K_index_get, 0, result, result.strides if i.nd > 0 else &one, contiguous(t), [i], True, AS_TAKE_RANGE, 0)
     record(result, "TakeBackward0", take_backward, (t,), (i,), shape_of(t))
-    return finish_out(out, result, "take", (t,))
+    return finish_out(out, result, "take", (t, i))
 
 
 def take_backward(node, g):
