@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from _both import same
-from tensotron._cpu import backend
 
 import tensotron as tt
+from tensotron._cpu import backend
 
 ISAS = backend.available_isas()
-SHAPES = [(), (1,), (3,), (0,), (2, 3), (3, 4), (3, 3), (3, 0), (0, 3), (2, 2, 3), (2, 3, 2), (1, 3, 4), (5, 2, 3), (2, 1, 2, 3), (0, 2, 3)]
+SHAPES = [(), (1,), (3,), (0,), (2, 3), (3, 4), (3, 3), (3, 0), (0, 3), (2, 2, 3), (2, 3, 2), (1, 3, 4), (5, 2, 3)]
+SHAPES += [(2, 1, 2, 3), (0, 2, 3)]
 SIZES = [1, 2, 3, 4, 7, 8, 9, 13, 14, 15, 16, 17, 31, 33, 48, 64, 65, 100]
 LAYOUTS = {
     "rows": lambda a: a,
