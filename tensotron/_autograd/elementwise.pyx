@@ -475,6 +475,12 @@ cdef class RowNode(Node):
 
     cdef object symbolic(self, int i, Tensor g):
         """The same, composed of public ops, so that it can be differentiated itself."""
+        cdef Tensor x
+        derived = ROWS.get(ROW_NAMES[self.row] + "_backward")
+        if derived is not None:
+            x = self.saved_operand(USES_A)
+            return apply_row(derived, ROW_NAMES[self.row].capitalize() + "BackwardBackward0", g, x, None, 0, 0, 0, 2, self.compute,
+                             self.in_dtype[0], None, False, self.p[0], self.p[1], self.p[2])
         cdef int result = trace(self.row, i + 1)
         cdef Tape* steps = &tape()
         cdef uint8_t uses = tt_row(self.row).uses[i]

@@ -206,7 +206,7 @@ cdef object make_binary(str name, str row_name, str node, int kind, str doc, bin
     cdef int row = row_id(row_name)
 
     def op(input, other, *, out=None):
-        if not isinstance(input, Tensor) and not (name in SCALAR_FIRST and isinstance(other, Tensor)):
+        if not isinstance(input, Tensor) and not (name in NUMBER_FIRST and isinstance(other, Tensor)):
             tensor_arg(input, name, "input", 1)
         return binary(row, node, name, input, other, kind, out, False, 0)
 
@@ -218,7 +218,8 @@ cdef object make_binary(str name, str row_name, str node, int kind, str doc, bin
         define(op_, name + "_", f"In-place version of {name}().", True, False)
     return op
 
-SCALAR_FIRST = {"remainder", "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor", "xlogy"}
+# functions that take a number for their first tensor
+NUMBER_FIRST = {"mul", "multiply", "remainder", "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor"}
 
 make_binary("mul", "mul", "MulBackward0", SAME, "input * other, broadcast.")
 for alias_name in ("multiply",):
@@ -273,6 +274,13 @@ for name in "bitwise_and bitwise_or bitwise_xor".split():
     make_bitwise(name, name)
 
 
+cdef inline int first_operand(object input, object other, str name) except -1:
+    """Arithmetic functions also take a number first, if the other operand is a tensor."""
+    if not isinstance(input, Tensor) and not (is_number(input) and isinstance(other, Tensor)):
+        tensor_arg(input, name, "input", 1)
+    return 0
+
+
 # ---- addition and subtraction -------------------------------------------------------------------
 cdef object check_alpha(object alpha, object a, object b):
     cdef int dt
@@ -308,7 +316,7 @@ cdef int ROW_div = row_id("div")
 
 def add(input, other, *, alpha=1, out=None):
     """input + alpha * other, broadcast."""
-    tensor_arg(input, "add", "input", 1)
+    first_operand(input, other, "add")
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_add_alpha, "AddBackward0", "add", input, other, SAME, out, False, alpha)
     return binary(ROW_add, "AddBackward0", "add", input, other, SAME, out, False, 0)
@@ -322,7 +330,7 @@ def add_(input, other, *, alpha=1):
 
 def sub(input, other, *, alpha=1, out=None):
     """input - alpha * other, broadcast."""
-    tensor_arg(input, "sub", "input", 1)
+    first_operand(input, other, "sub")
     check_sub(input, other)
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_sub_alpha, "SubBackward0", "sub", input, other, SAME, out, False, alpha)
@@ -357,7 +365,7 @@ cdef object divide(object input, object other, object mode, object out, bint inp
 
 def div(input, other, *, rounding_mode=None, out=None):
     """input / other, broadcast: true division, or rounded with rounding_mode "trunc" or "floor"."""
-    tensor_arg(input, "div", "input", 1)
+    first_operand(input, other, "div")
     return divide(input, other, rounding_mode, out, False)
 
 def div_(input, other, *, rounding_mode=None):
@@ -369,7 +377,7 @@ def floor_divide(input, other, *, out=None):
     """Division rounded towards minus infinity; it has no gradient."""
     if result_type_of(input, other) == BOOL:
         raise RuntimeError("\"div_floor_cpu\" not implemented for 'Bool'")
-    return binary(row_id("div_floor"), "FloorDivideBackward0" if False else None, "floor_divide", input, other, SAME, out, False, 0)
+    return binary(row_id("div_floor"), None, "floor_divide", input, other, SAME, out, False, 0)
 
 def floor_divide_(input, other):
     """In-place version of floor_divide()."""
@@ -399,46 +407,30 @@ def fmod_(input, other):
 
 
 # ---- powers -------------------------------------------------------------------------------------
-cdef dict SPECIAL_POWERS = {0.5: "sqrt", 2.0: "square", 3.0: "cube", -0.5: "rsqrt", -1.0: "reciprocal"}
+cdef dict SPECIAL_POWERS = {0.5: "pow_half", 1.5: "pow_three_halves", 2.0: "square", 3.0: "cube", -0.5: "pow_minus_half",
+                            -1.0: "pow_minus_one", -2.0: "pow_minus_two"}
 
 
 cdef object power(object base, object exponent, object out, bint inplace):
     cdef Tensor x
-    cdef double e
     cdef int dt
     if isinstance(base, Tensor) and not isinstance(exponent, Tensor):
         x = <Tensor>base
         if not is_number(exponent):
             raise TypeError(f"pow(): argument 'exponent' (position 2) must be Tensor or Number, not {type(exponent).__name__}")
         dt = result_type_of(base, exponent)
-        if not dt_.is_float(dt):
-            if dt == BOOL:
-                raise RuntimeError("\"pow\" not implemented for 'Bool'") if x.dt != BOOL or not isinstance(exponent, bool) else RuntimeError("\"pow\" not implemented for 'Bool'")
-            if exponent < 0:
-                raise RuntimeError("Integers to negative integer powers are not allowed.")
-            return apply_row(row_id("ipow_scalar"), None, x, None, None, 0, 0, 0, 1, I64, dt, maybe(out), inplace, exponent, 0, 0)
-        e = exponent
-        if grad_enabled() and x.requires():
-            return pow_with_grad(x, e, dt, out, inplace)
-        special = SPECIAL_POWERS.get(e)
-        if special is not None:
-            return apply_row(row_id(special), None, x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, 0, 0, 0)
-        return apply_row(row_id("pow_scalar"), None, x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, e, 0, 0)
+        if dt_.is_float(dt):
+            return apply_row(row_id(SPECIAL_POWERS.get(exponent, "pow_scalar")), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt,
+                             maybe(out), inplace, exponent, 0, 0)
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        return apply_row(row_id("ipow_scalar"), None, x, None, None, 0, 0, 0, 1, I64, dt, maybe(out), inplace, exponent, 0, 0)
     dt = result_type_of(base, exponent)
     if dt == BOOL:
         raise RuntimeError("\"pow\" not implemented for 'Bool'")
     if not dt_.is_float(dt):
         return binary(row_id("ipow"), None, "pow", base, exponent, SAME, out, inplace, 0)
-    return binary(row_id("pow"), "PowBackward1" if isinstance(base, Tensor) else "PowBackward1", "pow", base, exponent, SAME, out, inplace, 0)
-
-
-cdef object pow_with_grad(Tensor x, double e, int dt, object out, bint inplace):
-    """x ** e by the row of the special exponent, with the gradient of the general one."""
-    if e == 2.0:
-        return apply_row(row_id("square"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, 0, 0, 0)
-    if e == 3.0:
-        return apply_row(row_id("cube"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, 0, 0, 0)
-    return apply_row(row_id("pow_scalar"), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt, maybe(out), inplace, e, 0, 0)
+    return binary(row_id("pow"), "PowBackward1", "pow", base, exponent, SAME, out, inplace, 0)
 
 def pow(input, exponent, *, out=None):
     """input ** exponent, broadcast; either may be a number."""

@@ -41,7 +41,7 @@ cdef object clamp_any(object input, object lo, object hi, object out, bint inpla
                 raise TypeError(f"{name}(): argument must be a number or Tensor, not {type(bound).__name__}")
             dt = dt_.promote(dt, result_type_of(x, bound))
     if dt == BOOL:
-        raise RuntimeError(f"\"{name}_scalar_cpu\" not implemented for 'Bool'" if name == "clamp" else f"\"{name}_scalar_cpu\" not implemented for 'Bool'")
+        raise RuntimeError(f"\"{name}_scalar_cpu\" not implemented for 'Bool'")
     compute = compute_of(dt)
     if hi is None:
         return apply_row(row_id("clamp_min"), CLAMP_NODES[name][0], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, lo, 0, 0)
@@ -106,7 +106,7 @@ cdef object fill_masked(object input, object mask, object value, bint inplace):
     cdef int compute = compute_of(x.dt)
     if m.dt != BOOL:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype "
-                           f"{dt_.of_code(m.dt).name if False else NAMES[m.dt]}" if inplace else
+                           f"{NAMES[m.dt]}" if inplace else
                            f"masked_fill only supports boolean masks, but got mask with dtype {NAMES[m.dt]}")
     if isinstance(value, Tensor):
         v = <Tensor>value
@@ -361,6 +361,8 @@ cdef object op_imul(object a, object b):
 cdef object op_idiv(object a, object b):
     return divide(a, b, None, a, True) if operand(b) else NotImplemented
 
+
+add_method("__rdiv__", lambda self, other: op_rdiv(self, other))
 
 cdef Hooks* h = hooks()
 h.add, h.radd, h.sub, h.rsub, h.mul, h.rmul = op_add, op_radd, op_sub, op_rsub, op_mul, op_mul

@@ -415,7 +415,7 @@ def expand(self, *sizes, bint implicit=False):
         if e < 0:
             if s[d] < 0:
                 raise RuntimeError(f"The expanded size of the tensor ({s[d]}) isn't allowed in a leading, non-existing dimension {d}")
-            st[d] = (s[d + 1] * st[d + 1]) if False else 0
+            st[d] = 0
             continue
         if s[d] == -1:
             s[d] = x.sizes[e]
@@ -455,7 +455,6 @@ def _embed_backward(FnNode node, Tensor g):
 def _part_backward(FnNode node, Tensor g):
     """Zeros of the input's shape with g in the part's place."""
     cdef Tensor z = empty_of(node.ctx[0], g.dt)
-    before = grad_enabled()
     fill_with(z, 0)
     copy_into(raw_part(z, node.ctx[1]), g)
     name = "SelectBackwardBackward0" if node.ctx[1][0] == "select" else "SliceBackwardBackward0"
