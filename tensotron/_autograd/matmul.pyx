@@ -6,7 +6,7 @@ composed of views and these, as in PyTorch.
 """
 from libc.stdint cimport int64_t
 
-from tensotron._autograd.elementwise cimport sum_to_shape
+from tensotron._autograd.elementwise cimport sum_to, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     Hooks, Node, Tensor, add_edge, add_method, as_view, attach, begin, check_inplace, contiguous, copy_into, empty, empty_strided,

@@ -104,17 +104,18 @@ cdef enum Kind:
 
 
 cdef class MatmulNode(Node):
-    """Node of a product of `a` and `b`; what was added to it is input 0 and its shape is kept."""
+    """Node of a product of `a` and `b`; what was added to it, if anything, is input 0."""
     cdef int kind
     cdef Tensor a, b               # saved if the other one needs a gradient
     cdef int64_t va, vb
     cdef double alpha, beta
     cdef bint a_columns, b_columns  # memory order of the gradients
-    cdef object added
+    cdef bint has_added
+    cdef int added_nd
+    cdef int64_t added_sizes[2]
 
     cdef object apply(self, object grads):
         cdef Tensor g = <Tensor>grads, a = None, b = None
-        cdef int first = self.added is not None
         cdef bint create = grad_enabled()
         if self.released:
             raise_freed_graph()
@@ -127,11 +128,15 @@ cdef class MatmulNode(Node):
             ga = self.composed_a(g, b) if create else self.gradient_a(g, b)
         if a is not None:
             gb = self.composed_b(g, a) if create else self.gradient_b(g, a)
-        if not first:
+        if not self.has_added:
             return ga, gb
         if self.next0 is None:
             return None, ga, gb
-        return sum_to_shape(g if self.beta == 1 else the_hooks.mul(g, self.beta), self.added), ga, gb
+        if self.beta != 1:
+            g = the_hooks.mul(g, self.beta)
+        if create:
+            return sum_to_shape(g, make_size(self.added_nd, self.added_sizes)), ga, gb
+        return sum_to(g, self.added_nd, self.added_sizes), ga, gb
 
     cdef int release_saved(self) except -1:
         self.released = True
@@ -212,7 +217,7 @@ cdef class MatmulNode(Node):
 
 cdef MatmulNode make_node(int kind, str name, Tensor added, Tensor a, Tensor b, Tensor out, double alpha, double beta):
     cdef MatmulNode node = MatmulNode.__new__(MatmulNode)
-    cdef int first = 0
+    cdef int first = 0, d
     node.kind = kind
     node.node_name = name
     node.seq = next_seq()
@@ -222,7 +227,10 @@ cdef MatmulNode make_node(int kind, str name, Tensor added, Tensor a, Tensor b, 
     node.beta = beta
     if added is not None:
         add_edge(node, added)
-        node.added = shape_of(added)
+        node.has_added = True
+        node.added_nd = added.nd
+        for d in range(added.nd):
+            node.added_sizes[d] = added.sizes[d]
         first = 1
     add_edge(node, a)
     add_edge(node, b)
