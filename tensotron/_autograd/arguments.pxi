@@ -51,6 +51,7 @@ cdef object finish_out(object out, Tensor result, str op, tuple inputs):
         if share_memory(o, <Tensor>x):
             raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
                                "single memory location. Please clone() the tensor before performing the operation.")
+    check_inplace(o, False)
     if not same_shape(o, result):
         if o.n != 0:
             import warnings
@@ -60,7 +61,6 @@ cdef object finish_out(object out, Tensor result, str op, tuple inputs):
                           "reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).", UserWarning,
                           stacklevel=2)
         o.resize_(shape_of(result))
-    check_inplace(o, False)
     copy_into(o, result)
     rebase(o, None)
     return o

@@ -248,9 +248,9 @@ def fill_(self, value):
     check_inplace(x, requires)
     if grad_enabled() and requires and dt_.is_float(x.dt):
         if v is not None:
-            node = plain_node("FillBackward1", _fill_backward, (x, v if dt_.is_float(v.dt) else None), v.dt, x.dt)
+            node = plain_node("FillBackward3", _fill_backward, (x, v if dt_.is_float(v.dt) else None), v.dt, x.dt)
         else:
-            node = plain_node("FillBackward0", _fill_backward, (x,), None, x.dt)
+            node = plain_node("FillBackward2", _fill_backward, (x,), None, x.dt)
     if v is not None:
         copy_into(x, contiguous_copy(v) if v.storage is x.storage else v)
     else:

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from tensotron._autograd.elementwise cimport sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    FnNode, Tensor, add_method, alias, any_requires, as_view, attach, begin, check_inplace, contiguous, copy_into, empty,
+    FnNode, Tensor, add_method, alias, any_requires, as_view, attach, begin, cast, check_inplace, contiguous, copy_into, empty,
     empty_like, empty_of, fill_with, grad_enabled, item_of, rebase, record, same_shape, set_arg, set_geometry, shape_of,
     wrap_dim)
 from tensotron._cpu cimport backend
@@ -277,6 +277,9 @@ cdef int put_raw(Tensor t, list indices, Tensor values, int mode) except -1:
     if values.nd > p.nd or e == -100:
         raise RuntimeError(f"shape mismatch: value tensor of shape {list(shape_of(values))} cannot be broadcast to indexing "
                            f"result of shape {[p.size[d] for d in range(p.nd)]}")
+    if t.dt != values.dt:
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {TITLES[t.dt]} for the destination "
+                           f"and {TITLES[values.dt]} for the source.")
     if values.storage is t.storage:
         values = copy_of(values)
         return put_raw(t, indices, values, mode)
@@ -313,28 +316,29 @@ def index_adjoint_backward(node, g):
     return index(<Tensor>g, saved_indices(node))
 
 
-cdef int check_put(Tensor t, Tensor values) except -1:
-    if t.dt != values.dt:
-        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {TITLES[t.dt]} for the destination "
-                           f"and {TITLES[values.dt]} for the source.")
-    return 0
+cdef Tensor fill_value(Tensor t, list indices, Tensor values, bint accumulate):
+    """One value under a mask may have any dtype."""
+    if accumulate or values.n != 1 or values.dt == t.dt or sum([i is not None for i in indices]) != 1:
+        return values
+    for i in indices:
+        if i is not None and (<Tensor>i).dt != BOOL and (<Tensor>i).dt != U8:
+            return values
+    return cast(values, t.dt)
 
 
 cdef Tensor index_put_inplace(Tensor t, list indices, Tensor values, bint accumulate):
     cdef list idx
     check_inplace(t, t.requires() or values.requires())
     idx = expand_indices(t, indices)
-    check_put(t, values)
-    put_raw(t, idx, values, ADD if accumulate else ASSIGN)
+    put_raw(t, idx, fill_value(t, indices, values, accumulate), ADD if accumulate else ASSIGN)
     return finish_inplace(t, "IndexPutBackward0", index_put_backward, (t, values), tuple(idx), (accumulate, shape_of(values)))
 
 
 cdef Tensor index_put_copy(Tensor t, list indices, Tensor values, bint accumulate):
     cdef list idx = expand_indices(t, indices)
     cdef Tensor out
-    check_put(t, values)
     out = copy_of(t)
-    put_raw(out, idx, values, ADD if accumulate else ASSIGN)
+    put_raw(out, idx, fill_value(t, indices, values, accumulate), ADD if accumulate else ASSIGN)
     return record(out, "IndexPutBackward0", index_put_backward, (t, values), tuple(idx), (accumulate, shape_of(values)))
 
 

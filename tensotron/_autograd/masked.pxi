@@ -55,7 +55,7 @@ def masked_select(input, mask, *, out=None):
         set_arg(&r, 0, result)
         backend.launch(&r)
     record(result, "MaskedSelectBackward0", masked_select_backward, (t,), (m,), (shape_of(t), shape_of(wide)))
-    return finish_out(out, result, "masked_select", (t,))
+    return finish_out(out, result, "masked_select", (t, m))
 
 
 def masked_select_backward(node, g):

@@ -265,7 +265,9 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, bint ceil_mode=False,
 # ==== adaptive ====================================================================================
 cdef tuple adaptive_geometry(Tensor x, object output_size, str op):
     cdef int d
-    if x.nd != 3 and x.nd != 4:
+    if x.nd < 3:
+        raise ValueError("Input dimension should be at least 3")
+    if x.nd > 4:
         raise RuntimeError(f"{op}(): Expected 3D or 4D tensor, but got {list(shape_of(x))}")
     for d in range(x.nd - 2, x.nd):
         if x.sizes[d] == 0:

@@ -274,6 +274,8 @@ def take_along_dim(input, indices, dim=None, *, out=None):
             ts[e] = ins[e]
         else:
             ins[e] = ts[e]
+    if t.sizes[d] > 0:
+        i = <Tensor>(i % t.sizes[d])
     return gather(t if ts == list(shape_of(t)) else t.expand(ts), d, i if ins == list(shape_of(i)) else i.expand(ins), out=out)
 
 

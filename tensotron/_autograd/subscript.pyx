@@ -6,7 +6,7 @@ from tensotron._autograd.index cimport index as index_by, index_put_inplace
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     VIEW_SINGLE, Node, Tensor, add_edge, alias, as_view, check_inplace, copy_into, empty, empty_of, fill_with, grad_enabled,
-    hooks, item_of, make_size, make_view, next_seq, rebase, shape_of)
+    hooks, item_of, make_size, make_view, next_seq, rebase, same_shape, shape_of)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
 cdef extern from "Python.h":
@@ -163,9 +163,9 @@ cdef Tensor slice_dim(Tensor t, int dim, object s, bint skip_whole):
         raise ValueError("step must be greater than zero")
     if t.nd == 0:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    length = PySlice_AdjustIndices(t.sizes[dim], &start, &stop, step)
-    if skip_whole and start == 0 and length == t.sizes[dim] and step == 1:
+    if skip_whole and start == 0 and stop >= t.sizes[dim] and step == 1:
         return t
+    length = PySlice_AdjustIndices(t.sizes[dim], &start, &stop, step)
     return view_slice(t, dim, start, length, step)
 
 
@@ -247,7 +247,8 @@ cdef Tensor basic(Tensor t, tuple indices, list tensors):
             specified += 1
     if specified > t.nd:
         raise IndexError(f"too many indices for tensor of dimension {t.nd}")
-    for o in indices:
+    for n in range(len(indices)):
+        o = indices[n]
         if isinstance(o, slice):
             result = slice_dim(result, dim, o, True)
             dim += 1
@@ -261,9 +262,7 @@ cdef Tensor basic(Tensor t, tuple indices, list tensors):
             continue
         if integer_like(o):
             result = select_int(result, dim, long_of(o), n)
-            n += 1
             continue
-        n += 1
         if o is True or o is False:
             result = view_unsqueeze(result, dim)
             i = bool_index(o)
@@ -274,10 +273,10 @@ cdef Tensor basic(Tensor t, tuple indices, list tensors):
                     result = view_unsqueeze(result, dim)
                     i = bool_index(item_of(i) != 0)
                 else:
-                    result = select_int(result, dim, item_of(i), n - 1)
+                    result = select_int(result, dim, item_of(i), n)
                     continue
         elif PyIndex_Check(o) and not isinstance(o, float):
-            result = select_int(result, dim, long_of(o.__index__()), n - 1)
+            result = select_int(result, dim, long_of(o.__index__()), n)
             continue
         else:
             kind = type(o).__name__
@@ -331,23 +330,31 @@ cdef Tensor without_leading_ones(Tensor v):
         skip += 1
     if skip == 0:
         return v
-    return <Tensor>v.reshape(make_size(v.nd - skip, v.sizes + skip))
+    return <Tensor>v.view(make_size(v.nd - skip, v.sizes + skip))
 
 
-cdef int assign(Tensor dst, Tensor v, object number) except -1:
-    """dst[...] = v; number: the Python number that v was made from, or None."""
+cdef int assign(Tensor dst, Tensor v) except -1:
+    """dst[...] = v."""
     cdef int d, e
     if grad_enabled() and (dst.requires() or v.requires()):
-        if number is not None:
-            dst.fill_(number)
+        if same_shape(dst, v):
+            dst.copy_(v)
+        elif v.nd == 0:
+            dst.fill_(v)
         else:
-            dst.copy_(without_leading_ones(v))
+            for d in range(v.nd):
+                if v.sizes[d] != 1:
+                    break
+            else:
+                d = v.nd
+            v = <Tensor>v.view(make_size(v.nd - d, v.sizes + d))
+            dst.copy_(v if same_shape(dst, v) else v.expand(shape_of(dst)))
         return 0
-    if number is None:
+    if v.nd > 0:
         v = without_leading_ones(v)
-        for d in range(v.nd):
+        for d in range(v.nd - 1, -1, -1):
             e = d + dst.nd - v.nd
-            if e < 0:
+            if v.nd > dst.nd:
                 raise RuntimeError(f"expand(torch.{TYPE_NAMES[v.dt]}{{{list(shape_of(v))}}}, size={list(shape_of(dst))}): the number of "
                                    f"sizes provided ({dst.nd}) must be greater or equal to the number of dimensions in the tensor ({v.nd})")
             if v.sizes[d] != 1 and v.sizes[d] != dst.sizes[e]:
@@ -362,28 +369,23 @@ cdef int assign(Tensor dst, Tensor v, object number) except -1:
 
 cdef int setitem(object a, object index, object value) except -1:
     cdef Tensor t = <Tensor>a, dst, v = value_tensor(t, value)
-    cdef object number = None if isinstance(value, Tensor) else value
     cdef list tensors
     if index is False:
         return 0
     if index is True or index is Ellipsis:
-        return assign(t, v, number)
+        return assign(t, v)
     if index is None:
-        return assign(view_unsqueeze(t, 0), v, number)
+        return assign(view_unsqueeze(t, 0), v)
     if type(index) is int:
-        return assign(select_int(t, 0, long_of(index), 0), v, number)
+        return assign(select_int(t, 0, long_of(index), 0), v)
     if type(index) is slice:
-        return assign(slice_dim(t, 0, index, True), v, number)
+        return assign(slice_dim(t, 0, index, True), v)
     tensors = []
     dst = basic(t, as_tuple(index), tensors)
     if not tensors:
-        return assign(dst, v, number)
-    index_put_inplace(dst, tensors, without_surplus_ones(v), False)
+        return assign(dst, v)
+    index_put_inplace(dst, tensors, without_leading_ones(v), False)
     return 0
-
-
-cdef Tensor without_surplus_ones(Tensor v):
-    return without_leading_ones(v) if v.nd > 0 else v
 
 
 hooks().getitem = getitem
