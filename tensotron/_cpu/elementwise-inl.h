@@ -15,10 +15,20 @@ typedef void (*RowFn)(void* out, const void* const* in, int64_t n, const Record&
 template <class T, class F, int NIN>
 static void row_run(void* out, const void* const* in, int64_t n, const Record& r) {
   typedef Vec<T> V;
-  const V p[4] = {V(T(r.reals[0])), V(T(r.reals[1])), V(T(r.reals[2])), V(T(r.reals[3]))};
+  V p[4] = {V(T(r.reals[0])), V(T(r.reals[1])), V(T(r.reals[2])), V(T(0))};
   T* o = static_cast<T*>(out);
   int64_t i = 0;
-  V x[NIN];
+  V x[NIN], y[NIN];
+  for (; i + 2 * V::size <= n; i += 2 * V::size) {
+    for (int k = 0; k < NIN; ++k) {
+      x[k] = V::load(static_cast<const T*>(in[k]) + i);
+      y[k] = V::load(static_cast<const T*>(in[k]) + i + V::size);
+    }
+    const V u = F::template apply<V>(x, p), v = F::template apply<V>(y, p);
+    u.store(o + i);
+    v.store(o + i + V::size);
+  }
+  p[3] = V(T(1));
   for (; i + V::size <= n; i += V::size) {
     for (int k = 0; k < NIN; ++k) x[k] = V::load(static_cast<const T*>(in[k]) + i);
     F::template apply<V>(x, p).store(o + i);
