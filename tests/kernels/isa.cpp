@@ -1,5 +1,5 @@
-// Every row of the elementwise and reduction tables on fixed inputs, results to standard output: run for
-// two instruction sets and compared by tests/test_kernels_isa.py. TENSOTRON_ISA names the one of this build.
+// Every row of the elementwise and reduction tables, and matrix products, on fixed inputs, results to standard
+// output: run for two instruction sets and compared by tests/test_kernels_isa.py. TENSOTRON_ISA names the one of this build.
 // Output, repeated: name, dtype and count as one line of text, then the raw results.
 #include <cmath>
 #include <cstdio>
@@ -134,6 +134,34 @@ void reduce(int dtype, int64_t kept, int64_t reduced, bool columns) {
   }
 }
 
+// act(alpha A B + beta bias) in all four transpose forms; C by rows or by columns
+template <class T>
+void products(int dtype, int64_t m, int64_t n, int64_t k, int activation) {
+  std::vector<T> a = inputs<T>(m * k, 1, false), b = inputs<T>(k * n, 2, false), bias = inputs<T>(n, 3, false), c(m * n);
+  for (int form = 0; form < 8; ++form) {
+    auto matrix = [&](std::vector<T>& v, int64_t rows, int64_t cols, bool by_columns) {
+      Arg x = dense(v.data(), dtype, 0);
+      x.stride[1] = by_columns ? 1 : cols;
+      x.stride[2] = by_columns ? rows : 1;
+      return x;
+    };
+    Record r{};
+    r.kernel = K_gemm;
+    r.op = uint16_t(activation);
+    r.nout = 1;
+    r.nin = 3;
+    r.compute = uint8_t(dtype);
+    r.ints[0] = 1, r.ints[1] = m, r.ints[2] = n, r.ints[3] = k, r.ints[4] = 2, r.ints[5] = 3;
+    r.reals[0] = activation < 2 ? 2 : 0.002, r.reals[1] = activation < 2 ? 3 : 0.003;  // tanh and sigmoid near 0
+    r.arg[0] = matrix(c, m, n, form & 4);
+    r.arg[1] = matrix(a, m, k, form & 1);
+    r.arg[2] = matrix(b, k, n, form & 2);
+    r.arg[3] = dense(bias.data(), dtype, 0);
+    r.arg[3].stride[2] = 1;
+    if (run(r) == OK) emit("gemm " + std::to_string(activation) + " " + std::to_string(form), dtype, c.data(), m * n);
+  }
+}
+
 void conversions() {
   for (int from = 0; from < NUM_DTYPES; ++from)
     for (int to = 0; to < NUM_DTYPES; ++to) {
@@ -169,6 +197,12 @@ int main() {
       reduce<float>(F32, 7, reduced, columns);
       reduce<double>(F64, 7, reduced, columns);
       reduce<int64_t>(I64, 7, reduced, columns);
+    }
+  for (auto& size : {std::vector<int64_t>{1, 1, 70}, {1, 40, 33}, {3, 5, 7}, {19, 23, 64}, {33, 70, 300}})
+    for (int activation = 0; activation < 4; ++activation) {
+      products<float>(F32, size[0], size[1], size[2], activation);
+      products<double>(F64, size[0], size[1], size[2], activation);
+      if (!activation) products<int64_t>(I64, size[0], size[1], size[2], 0);
     }
   conversions();
   return 0;
