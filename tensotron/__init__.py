@@ -52,6 +52,10 @@ FAMILIES = (
     "_autograd.join",
     "_autograd.conv",
     "_autograd.pool",
+    "_autograd.reduce",
+    "_autograd.softmax",
+    "_autograd.norm",
+    "_autograd.loss",
 )
 _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:

@@ -225,6 +225,7 @@ make_binary("mul", "mul", "MulBackward0", SAME, "input * other, broadcast.")
 for alias_name in ("multiply",):
     make_binary(alias_name, "mul", "MulBackward0", SAME, "Alias of mul().")
 make_binary("atan2", "atan2", "Atan2Backward0", FLOAT, "Angle of the point (other, input).")
+make_binary("xlogy", "xlogy", "XlogyBackward0", FLOAT, "input * log(other), and 0 where input is 0.")
 make_binary("arctan2", "atan2", "Atan2Backward0", FLOAT, "Alias of atan2().")
 for name in "eq ne lt le gt ge".split():
     make_binary(name, name, None, PREDICATE, f"Elementwise comparison `{name}`, as a bool tensor.")

@@ -1,0 +1,271 @@
+# distutils: language = c++
+"""Losses: elementwise ones with their reduction, and those over classes."""
+import warnings
+
+from libc.stdint cimport int64_t
+
+from tensotron._autograd.elementwise cimport result_type_of, sum_to_shape
+from tensotron._core cimport dtype as dt_
+from tensotron._core.tensor cimport (
+    FnNode, Tensor, add_method, alias, any_requires, check_inplace, attach, copy_into, empty, empty_like, empty_of, fill_with, grad_enabled,
+    materialise, rebase, record, run, same_shape, set_geometry, shape_of, wrap_dim)
+from tensotron._cpu cimport backend
+from tensotron._cpu.backend cimport I64, U8
+
+cdef extern from *:
+    """
+    #include "tensotron/_cpu/record.h"
+    #include "tensotron/_ops/loss.h"
+    """
+    enum: K_loss "tensotron::K_loss"
+    enum: K_loss_backward "tensotron::K_loss_backward"
+    enum: K_nll_loss "tensotron::K_nll_loss"
+    enum: K_nll_loss_backward "tensotron::K_nll_loss_backward"
+    enum: K_cross_entropy "tensotron::K_cross_entropy"
+    enum: K_cross_entropy_backward "tensotron::K_cross_entropy_backward"
+    enum: LOSS_mse "tensotron::LOSS_mse"
+    enum: LOSS_smooth_l1 "tensotron::LOSS_smooth_l1"
+    enum: LOSS_huber "tensotron::LOSS_huber"
+    enum: LOSS_bce_with_logits "tensotron::LOSS_bce_with_logits"
+
+include "arguments.pxi"
+
+NN_FUNCTIONS = {}
+
+cdef enum:
+    NONE = 0
+    MEAN = 1
+    SUM = 2
+
+
+cdef int reduction_of(object reduction, object size_average=None, object reduce=None) except -1:
+    """LossReduction of an argument `reduction`; the two arguments before its time take precedence."""
+    if size_average is not None or reduce is not None:
+        average = True if size_average is None else size_average
+        every = True if reduce is None else reduce
+        meant = "mean" if average and every else "sum" if every else "none"
+        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", stacklevel=3)
+        reduction = meant
+    if reduction == "mean":
+        return MEAN
+    if reduction == "none":
+        return NONE
+    if reduction == "sum":
+        return SUM
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+cdef object reduced(object loss, int reduction):
+    return loss.mean() if reduction == MEAN else loss.sum() if reduction == SUM else loss
+
+
+# ==== elementwise ===============================================================================
+cdef tuple same_size(object input, object target, str name):
+    """Both as tensors of one shape; torch warns where they were not."""
+    cdef Tensor x = tensor_arg(input, name, "input", 1), t = tensor_arg(target, name, "target", 2)
+    if same_shape(x, t):
+        return x, t
+    warnings.warn(f"Using a target size (torch.Size({list(shape_of(t))})) that is different to the input size "
+                  f"(torch.Size({list(shape_of(x))})). This will likely lead to incorrect results due to broadcasting. Please "
+                  "ensure they have the same size.", stacklevel=3)
+    shape = broadcast_shape(x, t)
+    return x.expand(shape), t.expand(shape)
+
+
+cdef tuple broadcast_shape(Tensor a, Tensor b):
+    cdef int nd = a.nd if a.nd > b.nd else b.nd, d
+    cdef int64_t p, q
+    shape = []
+    for d in range(nd):
+        p = a.sizes[d - nd + a.nd] if d >= nd - a.nd else 1
+        q = b.sizes[d - nd + b.nd] if d >= nd - b.nd else 1
+        if p != q and p != 1 and q != 1:
+            raise RuntimeError(f"The size of tensor a ({p}) must match the size of tensor b ({q}) at non-singleton dimension {d}")
+        shape.append(q if p == 1 else p)
+    return tuple(shape)
+
+
+cdef object slope(int op, object x, object t, double p):
+    """Derivative of the loss in x, in public ops; kinks as the rows of loss.def."""
+    d = x - t
+    if op == LOSS_mse:
+        return d * 2
+    if op == LOSS_smooth_l1:
+        return d.detach().sign().where(d.detach().abs() >= p, d / p)
+    if op == LOSS_huber:
+        return (d.detach().sign() * p).where(d.detach().abs() > p, d)
+    return x.sigmoid() - t
+
+
+def _loss_backward(FnNode node, Tensor g):
+    cdef Tensor x = <Tensor>node.saved(0), t = <Tensor>node.saved(1), gx = None, gt = None
+    cdef int dt
+    op, reduction, p, dt = node.ctx
+    if grad_enabled():
+        scale = g / x.n if reduction == MEAN else g
+        gx = slope(op, x, t, p) * scale if node.next_node(0) is not None or op != LOSS_bce_with_logits else None
+        if node.next_node(1) is not None:
+            gt = x * -scale if op == LOSS_bce_with_logits else -gx
+    else:
+        if node.next_node(0) is not None:
+            gx = empty(x.nd, x.sizes, dt)
+        if node.next_node(1) is not None:
+            gt = empty(x.nd, x.sizes, dt)
+        run(K_loss_backward, op, (gx, gt), (materialise(g, dt), materialise(x, dt), materialise(t, dt)), (x.n, reduction), (p,), dt)
+    if gx is not None and gx.dt != x.dt:
+        gx = gx.to(dt_.of_code(x.dt))
+    if gt is not None and gt.dt != t.dt:
+        gt = gt.to(dt_.of_code(t.dt))
+    return gx, gt
+
+
+cdef Tensor elementwise_loss(int op, str node, str kernel, Tensor x, Tensor t, int reduction, double p):
+    cdef int dt = x.dt if x.dt == t.dt else result_type_of(x, t)
+    cdef Tensor y
+    if not dt_.is_float(dt):
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{TITLES[dt]}'")
+    y = empty(x.nd, x.sizes, dt) if reduction == NONE else empty(0, NULL, dt)
+    run(K_loss, op, (y,), (materialise(x, dt), materialise(t, dt)), (x.n, reduction), (p,), dt)
+    if grad_enabled() and any_requires((x, t)):
+        attach(y, node, _loss_backward, (x, t), (x, t), (op, reduction, p, dt))
+    return y
+
+
+cdef object weighted(object loss, object input, object weight, int reduction):
+    """The weights of mse, l1 and huber: multiplied in before the reduction; the mean is over their sum."""
+    if tuple(weight.shape) != tuple(input.shape):
+        raise ValueError("Inputs and weight must have the same size.")
+    loss = loss * weight
+    return loss if reduction == NONE else loss.sum() if reduction == SUM else loss.sum() / weight.sum()
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """Squared error, averaged, summed or (reduction="none") per element."""
+    cdef int kind = reduction_of(reduction, size_average, reduce)
+    x, t = same_size(input, target, "mse_loss")
+    if weight is not None:
+        return weighted(elementwise_loss(LOSS_mse, "MseLossBackward0", "mse_cpu", x, t, NONE, 0), input, weight, kind)
+    return elementwise_loss(LOSS_mse, "MseLossBackward0", "mse_cpu", x, t, kind, 0)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """Absolute error, averaged, summed or (reduction="none") per element."""
+    cdef int kind = reduction_of(reduction, size_average, reduce)
+    x, t = same_size(input, target, "l1_loss")
+    if weight is not None:
+        return weighted((x - t).abs(), input, weight, kind)
+    return reduced((x - t).abs(), kind)
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    """Squared error over 2 beta where it is below beta, else absolute error less beta / 2."""
+    cdef int kind = reduction_of(reduction, size_average, reduce)
+    cdef double b = beta
+    x, t = same_size(input, target, "smooth_l1_loss")
+    if b < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if b == 0:
+        return reduced((x - t).abs(), kind)
+    return elementwise_loss(LOSS_smooth_l1, "SmoothL1LossBackward0", "smooth_l1_cpu", x, t, kind, b)
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """Half the squared error up to delta, then linear."""
+    cdef int kind = reduction_of(reduction)
+    cdef double d = delta
+    x, t = same_size(input, target, "huber_loss")
+    if d <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if (<Tensor>x).dt != (<Tensor>t).dt and dt_.is_float((<Tensor>x).dt):
+        t = t.to(x.dtype)  # torch's result has the input's dtype
+    if weight is not None:
+        return weighted(elementwise_loss(LOSS_huber, "HuberLossBackward0", "huber_cpu", x, t, NONE, d), input, weight, kind)
+    return elementwise_loss(LOSS_huber, "HuberLossBackward0", "huber_cpu", x, t, kind, d)
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """Pointwise Kullback-Leibler divergence of target probabilities (or their logs) from log-probabilities `input`."""
+    cdef int kind
+    cdef Tensor x = tensor_arg(input, "kl_div", "input", 1), t = tensor_arg(target, "kl_div", "target", 2)
+    from tensotron._autograd import pointwise
+    if size_average is None and reduce is None:
+        if reduction == "mean":
+            warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
+                          "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the "
+                          "same as 'batchmean' in the next major release.", stacklevel=2)
+        kind = SUM if reduction == "batchmean" else reduction_of(reduction)
+    else:
+        kind = reduction_of(reduction, size_average, reduce)
+    if not dt_.is_float(x.dt) or not dt_.is_float(t.dt):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
+    loss = t.exp() * (t - x) if log_target else pointwise.FUNCTIONS["xlogy"](t, t) - t * x
+    loss = reduced(loss, kind)
+    return loss / x.sizes[0] if reduction == "batchmean" and x.nd > 0 else loss
+
+
+# ---- binary cross entropy with logits ----------------------------------------------------------
+def _bce_logits_backward(FnNode node, Tensor g):
+    """With weights; torch's formulas, in public ops."""
+    x, t, weight, positive = node.saved(0), node.saved(1), node.saved(2), node.saved(3)
+    reduction = node.ctx
+    gx = gt = None
+    if node.next_node(0) is not None:
+        if positive is not None:
+            p = positive * t
+            gx = ((p + 1 - t) * x.sigmoid() - p) * g
+        else:
+            gx = (x.sigmoid() - t) * g
+        gx = weigh(gx, weight, reduction, x)
+    if node.next_node(1) is not None:
+        gt = x * -g if positive is None else (log_sigmoid(-x) - positive * log_sigmoid(x)) * g
+        gt = weigh(gt, weight, reduction, x)
+    return gx, gt, None, None
+
+
+cdef object weigh(object g, object weight, int reduction, object x):
+    if weight is not None:
+        g = g * weight
+    return g / x.numel() if reduction == MEAN else g
+
+
+cdef object log_sigmoid(object x):
+    return x.clamp(max=0) - (-x.abs()).exp().log1p()
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    """Binary cross entropy of target probabilities and sigmoid(input), without overflow.
+
+    Args:
+        input: logits.
+        target: probabilities, of the same shape.
+        weight: factor of each term, broadcast; or None.
+        reduction: "mean", "sum" or "none".
+        pos_weight: factor of the positive part, broadcast; or None.
+    """
+    cdef int kind = reduction_of(reduction, size_average, reduce)
+    cdef Tensor x = tensor_arg(input, "binary_cross_entropy_with_logits", "input", 1), y
+    cdef Tensor t = tensor_arg(target, "binary_cross_entropy_with_logits", "target", 2)
+    if not same_shape(x, t):
+        raise ValueError(f"Target size (torch.Size({list(shape_of(t))})) must be the same as input size "
+                         f"(torch.Size({list(shape_of(x))}))")
+    if dt_.is_float(x.dt) and not dt_.is_float(t.dt):
+        raise RuntimeError(f"result type {TITLES[x.dt]} can't be cast to the desired output type {TITLES[t.dt]}")
+    if weight is None and pos_weight is None:
+        return elementwise_loss(LOSS_bce_with_logits, "BinaryCrossEntropyWithLogitsBackward0", "log_sigmoid_cpu", x, t, kind, 0)
+    a, b = x.detach(), t.detach()
+    if pos_weight is not None:
+        loss = (1 - b) * a - ((pos_weight.detach() - 1) * b + 1) * log_sigmoid(a)
+    else:
+        loss = (1 - b) * a - log_sigmoid(a)
+    if weight is not None:
+        loss = loss * weight.detach()
+    y = <Tensor>reduced(loss, kind)
+    if grad_enabled() and any_requires((x, t)):
+        attach(y, "BinaryCrossEntropyWithLogitsBackward0", _bce_logits_backward, (x, t, None, None), (x, t, weight, pos_weight), kind)
+    return y
+
+
+include "class_loss.pxi"
+
+for _fn in (mse_loss, l1_loss, smooth_l1_loss, huber_loss, kl_div, binary_cross_entropy_with_logits, nll_loss, cross_entropy):
+    define(_fn, _fn.__name__, NN_FUNCTIONS)
