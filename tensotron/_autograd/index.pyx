@@ -316,29 +316,73 @@ def index_adjoint_backward(node, g):
     return index(<Tensor>g, saved_indices(node))
 
 
-cdef Tensor fill_value(Tensor t, list indices, Tensor values, bint accumulate):
-    """One value under a mask may have any dtype."""
-    if accumulate or values.n != 1 or values.dt == t.dt or sum([i is not None for i in indices]) != 1:
-        return values
-    for i in indices:
-        if i is not None and (<Tensor>i).dt != BOOL and (<Tensor>i).dt != U8:
-            return values
-    return cast(values, t.dt)
+cdef Tensor only_mask(Tensor t, list indices, int* dim):
+    """The mask, if the indices are one mask that starts at dimension `dim`."""
+    cdef Tensor mask = None, i
+    cdef int k
+    for k in range(len(indices)):
+        if indices[k] is None:
+            continue
+        i = <Tensor>indices[k]
+        if mask is not None or i.dt != BOOL or k + i.nd > t.nd or t.nd > 8:
+            return None
+        mask = i
+        dim[0] = k
+    return mask
+
+
+cdef bint fill_masked(Tensor t, list indices, Tensor values) except -1:
+    """t[mask] = one value of any dtype, without a list of coordinates. False if that is not what is asked."""
+    cdef Record r
+    cdef int dim = 0, d
+    cdef Tensor mask = only_mask(t, indices, &dim)
+    if mask is None or values.n != 1:
+        return False
+    for d in range(mask.nd):
+        if mask.sizes[d] != t.sizes[dim + d]:
+            return False
+    if t.n == 0:
+        return True
+    if values.storage is t.storage:
+        values = copy_of(values)
+    if mask.storage is t.storage:
+        mask = copy_of(mask)
+    values = cast(values, t.dt)
+    begin(&r, K_masked_scatter, 0, 1, 2, t.dt)
+    r.flags = 1
+    r.ndim = t.nd
+    set_arg(&r, 0, t)
+    set_arg(&r, 1, mask)
+    set_arg(&r, 2, values)
+    for d in range(t.nd):
+        r.size[d] = t.sizes[d]
+        r.arg[0].stride[d] = t.strides[d]
+        r.arg[1].stride[d] = mask.strides[d - dim] if dim <= d < dim + mask.nd else 0
+    r.ints[0] = 1
+    backend.launch(&r)
+    return True
+
+
+cdef list put_any(Tensor t, list indices, Tensor values, bint accumulate):
+    """Writes or adds values; the indices for the backward pass."""
+    cdef list idx
+    if not accumulate and fill_masked(t, indices, values):
+        return indices
+    idx = expand_indices(t, indices)
+    put_raw(t, idx, values, ADD if accumulate else ASSIGN)
+    return idx
 
 
 cdef Tensor index_put_inplace(Tensor t, list indices, Tensor values, bint accumulate):
     cdef list idx
     check_inplace(t, t.requires() or values.requires())
-    idx = expand_indices(t, indices)
-    put_raw(t, idx, fill_value(t, indices, values, accumulate), ADD if accumulate else ASSIGN)
+    idx = put_any(t, indices, values, accumulate)
     return finish_inplace(t, "IndexPutBackward0", index_put_backward, (t, values), tuple(idx), (accumulate, shape_of(values)))
 
 
 cdef Tensor index_put_copy(Tensor t, list indices, Tensor values, bint accumulate):
-    cdef list idx = expand_indices(t, indices)
-    cdef Tensor out
-    out = copy_of(t)
-    put_raw(out, idx, fill_value(t, indices, values, accumulate), ADD if accumulate else ASSIGN)
+    cdef Tensor out = copy_of(t)
+    cdef list idx = put_any(out, indices, values, accumulate)
     return record(out, "IndexPutBackward0", index_put_backward, (t, values), tuple(idx), (accumulate, shape_of(values)))
 
 

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
-from tensotron._autograd.subscript cimport view_select
+from tensotron._autograd.subscript cimport view_select, view_slice
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     VIEW_MULTI, FnNode, Tensor, add_method, alias, any_requires, as_view, attach, attach_all, begin, check_inplace, copy_into,
@@ -49,8 +49,9 @@ cdef int common_dtype(list ts) except -1:
     return dt_.promote(high, low) if low >= 0 and dt_.category(low) > dt_.category(high) else high
 
 
-cdef int join(Tensor out, list ts, int64_t rows, list widths) except -1:
-    """Copies operands side by side: out is [rows][sum of widths]."""
+cdef int join(Tensor out, list ts, int64_t rows, int64_t inner, int dim) except -1:
+    """Copies operands side by side: out is [rows][...]; an operand has size(dim) * inner elements a row, for stack
+    (dim = -1) inner."""
     cdef Record r
     cdef Tensor t
     cdef int k, n = len(ts)
@@ -72,8 +73,10 @@ cdef int join(Tensor out, list ts, int64_t rows, list widths) except -1:
         operands[k].buffer = <void*>t.storage
         operands[k].dtype = t.dt
         operands[k].is_const = 0
-        operands[k].stride[0] = widths[k]
-        total += <int64_t>widths[k]
+        operands[k].stride[0] = inner
+        if dim >= 0:
+            operands[k].stride[0] = 0 if t.nd <= dim or t.n == 0 else t.sizes[dim] * inner
+        total += operands[k].stride[0]
     r.list = operands
     r.nlist = n
     r.ints[0] = rows
@@ -116,7 +119,7 @@ def cat(tensors, dim=0, *, axis=None, out=None):
         RuntimeError: shapes differ apart from dim.
         ValueError: no tensors.
     """
-    cdef list ts = tensor_list(tensors, "cat"), used = [], widths = []
+    cdef list ts = tensor_list(tensors, "cat")
     cdef Tensor first = None, t, result
     cdef int64_t size[64]
     cdef int64_t rows, inner, along = 0
@@ -137,7 +140,6 @@ def cat(tensors, dim=0, *, axis=None, out=None):
     for k in range(len(ts)):
         t = <Tensor>ts[k]
         if t.nd == 1 and t.sizes[0] == 0:  # the old empty tensor fits everywhere
-            widths.append(0)
             continue
         if t.nd != first.nd:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {first.nd} and {t.nd}")
@@ -146,31 +148,32 @@ def cat(tensors, dim=0, *, axis=None, out=None):
                 raise RuntimeError(f"Sizes of tensors must match except in dimension {d}. Expected size {first.sizes[e]} but got size "
                                    f"{t.sizes[e]} for tensor number {k} in the list.")
         along += t.sizes[d]
-        widths.append(t.sizes[d])
     for e in range(first.nd):
         size[e] = first.sizes[e]
     size[d] = along
     result = empty(first.nd, size, dt)
     rows = product(first, 0, d)
     inner = product(first, d + 1, first.nd)
-    join(result, ts, rows, [w * inner for w in widths])
+    join(result, ts, rows, inner, d)
     inputs = tuple(ts)
-    record(result, "CatBackward0", cat_backward, inputs, None, (d, widths, [shape_of(<Tensor>x) for x in ts], [(<Tensor>x).dt for x in ts]))
+    if grad_enabled() and any_requires(inputs):
+        attach(result, "CatBackward0", cat_backward, inputs, None, (d, [shape_of(<Tensor>x) for x in ts]))
+    elif out is None:
+        return result
     return finish_out(out, cast_for_out(out, result), "cat", inputs)
 
 
 def cat_backward(node, g):
-    dim, widths, shapes, types = node.info
+    dim, shapes = node.info
+    cdef Tensor t = <Tensor>g
     grads = []
     start = 0
-    for k, n in enumerate(widths):
-        part = None
-        if node.needs(k):
-            part = g.narrow(dim, start, n) if len(shapes[k]) == g.dim() else g.new_zeros(shapes[k])
-            if (<Tensor>part).dt != types[k]:
-                part = part.to(dt_.of_code(types[k]))
-        grads.append(part)
-        start += n
+    for k, shape in enumerate(shapes):
+        if len(shape) != t.nd:  # the old empty tensor
+            grads.append(zeros(shape, t.dt) if node.needs(k) else None)
+            continue
+        grads.append(view_slice(t, dim, start, shape[dim], 1) if node.needs(k) else None)
+        start += shape[dim]
     return grads[0] if len(grads) == 1 else tuple(grads)
 
 
@@ -197,22 +200,15 @@ def stack(tensors, dim=0, *, out=None):
     result = empty(first.nd + 1, size, dt)
     rows = product(first, 0, d)
     inner = product(first, d, first.nd)
-    join(result, ts, rows, [inner] * len(ts))
+    join(result, ts, rows, inner, -1)
     inputs = tuple(ts)
-    record(result, "StackBackward0", stack_backward, inputs, None, (d, [(<Tensor>x).dt for x in ts]))
+    record(result, "StackBackward0", stack_backward, inputs, None, (d, len(ts)))
     return finish_out(out, cast_for_out(out, result), "stack", inputs)
 
 
 def stack_backward(node, g):
-    dim, types = node.info
-    grads = []
-    for k in range(len(types)):
-        part = None
-        if node.needs(k):
-            part = view_select(<Tensor>g, dim, k)
-            if (<Tensor>part).dt != types[k]:
-                part = part.to(dt_.of_code(types[k]))
-        grads.append(part)
+    dim, n = node.info
+    grads = [view_select(<Tensor>g, dim, k) if node.needs(k) else None for k in range(n)]
     return grads[0] if len(grads) == 1 else tuple(grads)
 
 

@@ -17,7 +17,7 @@
 //               (I64, stride[0] per element, stride[1] per coordinate). arg[1] = input of dtype `compute`.
 //   masked_select   arg[0] = out (contiguous, 1-d), arg[1] = source, arg[2] = mask (BOOL or U8)
 //   masked_scatter  arg[0] = destination (in place), arg[1] = mask, arg[2] = source (contiguous), ints[0] = its
-//               number of elements. INDEX_OUT_OF_RANGE if the mask needs more: error[0] = needed, error[1] = given.
+//               number of elements. flags & 1: one element, written everywhere. INDEX_OUT_OF_RANGE if the mask needs more: error[0] = needed, error[1] = given.
 //   one_hot     arg[0] = out (I64, contiguous [n][classes]), arg[1] = index (I64, contiguous);
 //               ints[0] = n, ints[1] = classes. TARGET_OUT_OF_RANGE: error[0] = the class.
 //   cat         arg[0] = out, contiguous [ints[0]][ints[1]]; list[i].stride[0] = elements per row that
@@ -34,6 +34,7 @@ namespace TENSOTRON_ISA {
 enum IndexMode { INDEX_ASSIGN = 0, INDEX_ADD = 1, INDEX_MULTIPLY = 2, INDEX_MAXIMUM = 3, INDEX_MINIMUM = 4 };
 
 constexpr int INDEX_WRAP = 1;       // flags
+constexpr int INDEX_ONE_VALUE = 1;  // flags of masked_scatter
 constexpr int INDEX_MAX_TENSORS = 6;
 
 // The iteration space with neighbouring dimensions merged where every operand allows it.
@@ -320,11 +321,12 @@ static inline void masked_scatter_run(const Record& r, const IndexSpace& s) {
   int64_t count[MAX_DIMS] = {}, at[MAX_ARGS] = {};
   const int last = s.ndim - 1;
   const T* from = (const T*)r.arg[2].data;
+  const int step = r.flags & INDEX_ONE_VALUE ? 0 : 1;
   do {
     T* x = (T*)r.arg[0].data + at[0];
     const uint8_t* m = (const uint8_t*)r.arg[1].data + at[1];
     for (int64_t i = 0; i < s.size[last]; i++)
-      if (m[i * s.stride[1][last]]) x[i * s.stride[0][last]] = *from++;
+      if (m[i * s.stride[1][last]]) x[i * s.stride[0][last]] = *from, from += step;
   } while (index_next(s, count, at));
 }
 
@@ -345,7 +347,7 @@ int k_masked_select(const Record& r) {
 int k_masked_scatter(const Record& r) {
   IndexSpace s;
   if (!index_space(r, 2, s)) return OK;
-  const int64_t needed = nonzero_count<uint8_t>(r.arg[1].data, s, 1);
+  const int64_t needed = r.flags & INDEX_ONE_VALUE ? 0 : nonzero_count<uint8_t>(r.arg[1].data, s, 1);
   if (needed > r.ints[0]) {
     r.error[0] = needed;
     r.error[1] = r.ints[0];
