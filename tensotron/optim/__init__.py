@@ -1,0 +1,1 @@
+"""Optimisers. None exist yet; see docs/unsupported.md."""
