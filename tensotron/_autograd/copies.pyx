@@ -162,16 +162,19 @@ def _copy_backward(FnNode node, Tensor g):
     return (g.new_zeros(g.shape) if node.needs(0) else None, out)
 
 
-cdef Node plain_node(str name, object backward, tuple inputs, object ctx, int dt):
-    cdef FnNode node = FnNode.__new__(FnNode)
+cdef FnNode inplace_node(str name, object backward, tuple inputs, object ctx, Tensor x):
+    cdef FnNode node
+    if not grad_enabled() or not dt_.is_float(x.dt) or not any_requires(inputs):
+        return None
+    node = FnNode.__new__(FnNode)
     node.node_name = name
     node.backward = backward
     node.ctx = ctx
     node.seq = next_seq()
     node.n_out = 1
-    node.out_dtype = dt
-    for x in inputs:
-        add_edge(node, <Tensor>x)
+    node.out_dtype = x.dt
+    for t in inputs:
+        add_edge(node, t if t is not None and dt_.is_float((<Tensor>t).dt) else None)
     return node
 
 
@@ -197,8 +200,7 @@ def copy_(self, src, non_blocking=False):
                                    f"dimension {e}")
     if x is s:
         return x
-    if grad_enabled() and requires and dt_.is_float(x.dt):
-        node = plain_node("CopyBackwards", _copy_backward, (x, s if dt_.is_float(s.dt) else None), (shape_of(s), s.dt), x.dt)
+    node = inplace_node("CopyBackwards", _copy_backward, (x, s), (shape_of(s), s.dt), x)
     if s.storage is x.storage and s.n:
         s = contiguous_copy(s)
     copy_into(x, s)
@@ -246,11 +248,10 @@ def fill_(self, value):
         raise TypeError(f"fill_(): argument 'value' (position 1) must be Tensor or Number, not {value.__class__.__name__}")
     requires = x.requires() or (v is not None and v.requires())
     check_inplace(x, requires)
-    if grad_enabled() and requires and dt_.is_float(x.dt):
-        if v is not None:
-            node = plain_node("FillBackward3", _fill_backward, (x, v if dt_.is_float(v.dt) else None), v.dt, x.dt)
-        else:
-            node = plain_node("FillBackward2", _fill_backward, (x,), None, x.dt)
+    if v is not None:
+        node = inplace_node("FillBackward3", _fill_backward, (x, v), v.dt, x)
+    else:
+        node = inplace_node("FillBackward2", _fill_backward, (x,), None, x)
     if v is not None:
         copy_into(x, contiguous_copy(v) if v.storage is x.storage else v)
     else:
@@ -267,10 +268,9 @@ def fill(input, value):
 def zero_(self):
     """Writes zeros everywhere."""
     cdef Tensor x = <Tensor?>self
-    cdef Node node = None
+    cdef Node node
     check_inplace(x, x.requires())
-    if grad_enabled() and x.requires() and dt_.is_float(x.dt):
-        node = plain_node("ZeroBackward0", _fill_backward, (x,), None, x.dt)
+    node = inplace_node("ZeroBackward0", _fill_backward, (x,), None, x)
     fill_with(x, 0)
     rebase(x, node)
     return x

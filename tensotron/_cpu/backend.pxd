@@ -1,5 +1,5 @@
 # Interface of the CPU backend for the other Cython modules.
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "tensotron/_cpu/record.h" namespace "tensotron" nogil:
     cdef enum:
@@ -51,6 +51,17 @@ cdef extern from "tensotron/_cpu/iterate.h" namespace "tensotron" nogil:
         void operand(int nd, const int64_t* sizes, const int64_t* strides)
         void constant()
         void simplify(bint reorder)
+
+cdef extern from "tensotron/_cpu/random.h" namespace "tensotron" nogil:
+    enum: GENERATOR_STATE_BYTES
+    ctypedef struct GeneratorState "tensotron::Generator":
+        uint64_t seed
+
+cdef void generator_seed(GeneratorState* g, uint64_t seed) noexcept
+cdef bytes generator_get_state(const GeneratorState* g)
+cdef bint generator_set_state(GeneratorState* g, const uint8_t* state) noexcept
+# Brings the dimensions of a record into the order in which torch draws.
+cdef void random_order(Record* r) noexcept
 
 # Runs one launch record; raises what its status says.
 cdef int launch(Record* r) except -1

@@ -22,6 +22,12 @@ cdef extern from "tensotron/_cpu/backend.h" namespace "tensotron" nogil:
     size_t guard_launches()
     size_t guard_copies()
 
+cdef extern from "tensotron/_cpu/random.h" namespace "tensotron" nogil:
+    void generator_seed_ "tensotron::generator_seed"(GeneratorState& g, uint64_t seed)
+    void generator_get_state_ "tensotron::generator_get_state"(const GeneratorState& g, uint8_t* state)
+    bint generator_set_state_ "tensotron::generator_set_state"(GeneratorState& g, const uint8_t* state)
+    void random_order_ "tensotron::random_order"(Record& r)
+
 cdef extern from *:
     """
     #include "tensotron/_cpu/iterate.h"
@@ -89,7 +95,8 @@ cdef int raise_status(int status, const Record* r) except -1:
     if status == OUT_OF_MEMORY:
         raise MemoryError("out of memory in a kernel's scratch space")
     if status == PROBABILITY_OUT_OF_RANGE:
-        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be "
+                           "improved?  If so, please report an enhancement request to PyTorch.)")
     if status == NEGATIVE_POWER:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     raise NotImplementedError(
@@ -115,6 +122,24 @@ cdef void copy_bytes(void* dst, const void* src, size_t n) noexcept:
 
 cdef void expose(void* p) noexcept:
     active_backend.expose(p)
+
+
+cdef void generator_seed(GeneratorState* g, uint64_t seed) noexcept:
+    generator_seed_(g[0], seed)
+
+
+cdef bytes generator_get_state(const GeneratorState* g):
+    cdef bytes state = PyBytes_FromStringAndSize(NULL, GENERATOR_STATE_BYTES)
+    generator_get_state_(g[0], <uint8_t*><char*>state)
+    return state
+
+
+cdef bint generator_set_state(GeneratorState* g, const uint8_t* state) noexcept:
+    return generator_set_state_(g[0], state)
+
+
+cdef void random_order(Record* r) noexcept:
+    random_order_(r[0])
 
 
 cdef dict kernel_ids = {tensotron_kernel_names[i].decode(): i for i in range(NUM_KERNELS)}

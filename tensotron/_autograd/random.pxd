@@ -1,0 +1,7 @@
+from tensotron._core.generator cimport Generator
+from tensotron._core.tensor cimport Tensor
+
+# noise = 0 with probability p, else 1 / (1 - p)
+cdef int draw_noise(Generator g, Tensor noise, double p) except -1
+# the same, and out = x * noise
+cdef int draw_dropout(Generator g, Tensor noise, Tensor out, Tensor x, double p) except -1

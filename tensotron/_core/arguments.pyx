@@ -1,0 +1,84 @@
+"""Arguments of functions: numbers and sizes, and the messages about wrong ones."""
+from libc.stdint cimport int64_t
+
+from tensotron._core.tensor cimport Tensor
+
+import numpy as _np
+
+
+def kind(x):
+    """Name of a value's type in a message."""
+    return type(x).__name__
+
+
+def invalid(str op, args, dict kwargs, *signatures):
+    """The TypeError for arguments that fit none of several signatures."""
+    got = [kind(a) for a in args] + [f"{k}={kind(v)}" for k, v in kwargs.items() if v is not None]
+    return TypeError(f"{op}() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of:\n"
+                     + "".join([f" * ({s})\n" for s in signatures]))
+
+
+cdef bint is_integer(object x):
+    """Whether x can stand for an int: no bool, no float."""
+    if type(x) is int:
+        return True
+    if isinstance(x, (bool, _np.bool_)):
+        return False
+    if isinstance(x, Tensor):
+        return (<Tensor>x).n == 1 and x.dtype.is_floating_point is False and not x.requires_grad
+    return hasattr(x, "__index__") and not isinstance(x, _np.ndarray)
+
+
+cdef int64_t int_arg(object x, str op, str name, int position) except? -1:
+    if not is_integer(x):
+        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be int, not {kind(x)}")
+    i = x.__index__()
+    if not -(1 << 63) <= i < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
+    return i
+
+
+cdef double float_arg(object x, str op, str name, int position) except? -1:
+    if isinstance(x, (float, int)):
+        return x
+    if isinstance(x, (_np.floating, _np.integer, _np.bool_)) or (isinstance(x, Tensor) and (<Tensor>x).nd == 0 and not x.requires_grad):
+        return float(x)
+    raise TypeError(f"{op}(): argument '{name}' (position {position}) must be float, not {kind(x)}")
+
+
+cdef int size_args(str op, tuple args, object size, int64_t* out) except -1:
+    cdef int nd = 0, n = len(args)
+    cdef bint nested
+    if size is not None:
+        if n:
+            raise invalid(op, args, {"size": size}, "tuple of ints size")
+        items = size
+        nested = True
+    elif n == 0:
+        raise invalid(op, args, {}, "tuple of ints size")
+    else:
+        items = args
+        nested = n == 1 and isinstance(args[0], (tuple, list))
+        if nested:
+            items = args[0]
+        elif n > 1 and isinstance(args[0], (tuple, list)):
+            raise invalid(op, args, {}, "tuple of ints size")
+    if not isinstance(items, (tuple, list)):
+        raise TypeError(f"{op}(): argument 'size' must be tuple of ints, not {kind(items)}")
+    if len(items) > 64:
+        raise RuntimeError("tensors of more than 64 dimensions are not supported")
+    for x in items:
+        if not is_integer(x):
+            if nd == 0 and nested:
+                raise TypeError(f"{op}(): argument 'size' (position 1) must be tuple of ints, but found element of type {kind(x)} at pos 0")
+            if nd == 0:
+                raise TypeError(f"{op}(): argument 'size' (position 1) must be tuple of ints, not {kind(x)}")
+            raise TypeError(f"{op}(): argument 'size' failed to unpack the object at pos {nd + 1} with error \"type must be tuple of "
+                            f"ints,but got {kind(x)}\"")
+        i = x.__index__()
+        if not -(1 << 63) <= i < 1 << 63:
+            raise TypeError(f"{op}(): argument 'size' failed to unpack the object at pos {nd + 1} with error \"Overflow when unpacking "
+                            "long long\"")
+        out[nd] = i
+        nd += 1
+    return nd
