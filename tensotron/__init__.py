@@ -43,9 +43,14 @@ float, double, long, int, bool = (_ALIASES[_n] for _n in ("float", "double", "lo
 # modules of op families: their FUNCTIONS are names of this package, their NN_FUNCTIONS of nn.functional
 FAMILIES = (
     "_core.creation",
+    "_core.dlpack",
+    "_core.data",
+    "_core.generator",
     "_autograd.pointwise",
     "_autograd.views",
     "_autograd.copies",
+    "_autograd.random",
+    "_autograd.dropout",
     "_autograd.matmul",
     "_autograd.index",
     "_autograd.subscript",
@@ -61,7 +66,7 @@ _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:
     globals().update(getattr(_module, "FUNCTIONS", {}))
 
-from tensotron import autograd, nn  # noqa: E402
+from tensotron import autograd, nn, random  # noqa: E402
 from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport is_number, sum_to_shape
 from tensotron._core cimport dtype as dt_
+from tensotron._core.creation cimport new_like
 from tensotron._core.tensor cimport (
     FnNode, Node, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_inplace, contiguous, copy_into,
     empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, make_size, next_seq, parse_sizes, rebase, record,
@@ -34,27 +35,9 @@ def _same_backward(FnNode node, g):
     return g
 
 
-cdef Tensor in_format(Tensor x, int dt, object memory_format):
-    """New tensor of x's shape: strides as x's, or row-major, or channels_last."""
-    cdef int64_t st[4]
-    if memory_format is None or memory_format is geometry.preserve_format:
-        return empty_like(x, dt)
-    if memory_format is geometry.contiguous_format:
-        return empty(x.nd, x.sizes, dt)
-    if memory_format is geometry.channels_last:
-        if x.nd != 4:
-            raise RuntimeError("required rank 4 tensor to use channels_last format")
-        st[1] = 1
-        st[3] = x.sizes[1]
-        st[2] = st[3] * x.sizes[3]
-        st[0] = st[2] * x.sizes[2]
-        return empty_strided(4, x.sizes, st, dt)
-    raise NotImplementedError(f"memory format {memory_format} is not supported")
-
-
 def clone(input, *, memory_format=None):
     """A copy with its own memory; the gradient passes through."""
-    cdef Tensor x = self_arg(input, "clone"), out = in_format(x, x.dt, memory_format)
+    cdef Tensor x = self_arg(input, "clone"), out = new_like(x, x.dt, memory_format)
     copy_into(out, x)
     return record(out, "CloneBackward0", _same_backward, (x,), None, None)
 
@@ -79,7 +62,7 @@ cdef Tensor convert(Tensor x, int dt, bint copy, object memory_format):
     if x.dt == dt and not copy and (memory_format is None or memory_format is geometry.preserve_format
                                     or x.is_contiguous(memory_format)):
         return x
-    out = in_format(x, dt, memory_format)
+    out = new_like(x, dt, memory_format)
     copy_into(out, x)
     if not dt_.is_float(dt):
         return out

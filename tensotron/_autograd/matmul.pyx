@@ -520,7 +520,7 @@ cdef object matmul_slot(object a, object b):
     if not isinstance(b, Tensor):
         if type(b).__module__ != "numpy":
             return NotImplemented
-        from tensotron._core.creation import from_numpy
+        from tensotron._core.data import from_numpy
         b = from_numpy(b)
     return matmul_of(<Tensor>a, <Tensor>b)
 

@@ -49,8 +49,8 @@ def call(str name, list args):
 
 cdef object number_call(str name, list args):
     """The op on Python numbers alone: parts of a derivative that only hold parameters."""
-    import tensotron._core.creation as creation
-    out = DIRECT[name](*[creation.tensor(float(a), dtype=dt_.of_code(F64)) for a in args])
+    import tensotron._core.data as data
+    out = DIRECT[name](*[data.tensor(float(a), dtype=dt_.of_code(F64)) for a in args])
     return out.item()
 
 

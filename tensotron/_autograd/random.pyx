@@ -47,9 +47,7 @@ FACTORY = ", Tensor out = None, torch.dtype dtype = None, torch.layout layout = 
           "False, bool requires_grad = False"
 
 
-cdef object expose(object fn, str name=None, bint function=False, bint method=False):
-    if name is not None:
-        fn.__name__ = name
+cdef object expose(object fn, bint function, bint method):
     fn.__qualname__ = fn.__name__
     if function:
         FUNCTIONS[fn.__name__] = fn
@@ -425,7 +423,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 
 
 for fn in (uniform_, normal_, log_normal_, cauchy_, exponential_, geometric_, random_, bernoulli_):
-    expose(fn, method=True)
+    expose(fn, False, True)
 
 
 # ==== of a tensor =====================================================================================
@@ -543,7 +541,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         raise RuntimeError("number of categories cannot exceed 2^24")
     shape[0] = x.sizes[0] if x.nd == 2 else 1
     shape[1] = draws
-    t = empty(x.nd, shape if x.nd == 2 else shape + 1, I64)
+    t = empty(x.nd, &shape[2 - x.nd], I64)
     if t.n and (not replacement or draws == 1):
         t = without_replacement(g, x, draws)
     elif t.n:
@@ -580,8 +578,8 @@ cdef Tensor without_replacement(Generator g, Tensor x, int64_t draws):
 
 
 for fn in (bernoulli, multinomial):
-    expose(fn, function=True, method=True)
-expose(normal, function=True)
+    expose(fn, True, True)
+expose(normal, True, False)
 
 
 # ==== factories =======================================================================================
@@ -618,8 +616,8 @@ def randint(*args, low=None, high=None, size=None, generator=None, out=None, dty
     """randint(low=0, high, size): integers of [low, high)."""
     cdef Tensor t
     given = args
-    if size is None and args and isinstance(args[-1], (tuple, list)):
-        size, given = args[-1], args[:-1]
+    if size is None and args and isinstance(args[len(args) - 1], (tuple, list)):
+        size, given = args[len(args) - 1], args[:len(args) - 1]
     if len(given) == 1 and high is None:
         high = given[0]
     elif len(given) == 1 and low is None:
@@ -695,4 +693,4 @@ def randint_like(input, *args, low=None, high=None, generator=None, dtype=None, 
 
 
 for fn in (rand, randn, randint, randperm, rand_like, randn_like, randint_like):
-    expose(fn, function=True)
+    expose(fn, True, False)

@@ -186,12 +186,12 @@ cdef Tensor bool_index(bint value):
 
 cdef Tensor tensor_of_sequence(object seq):
     """A list, range or numpy array as an index tensor: bool and uint8 stay, the rest becomes int64."""
-    from tensotron._core import creation
+    from tensotron._core import data
     cdef Tensor t
     if isinstance(seq, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(seq).__name__}'")
     try:
-        t = <Tensor>creation.tensor(seq)
+        t = <Tensor>data.tensor(seq)
     except OverflowError:
         raise ValueError("Overflow when unpacking long long") from None
     if t.dt == BOOL or t.dt == U8 or t.dt == I64:

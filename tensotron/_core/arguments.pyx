@@ -1,6 +1,7 @@
 """Arguments of functions: numbers and sizes, and the messages about wrong ones."""
 from libc.stdint cimport int64_t
 
+from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport Tensor
 
 import numpy as _np
@@ -8,7 +9,10 @@ import numpy as _np
 
 def kind(x):
     """Name of a value's type in a message."""
-    return type(x).__name__
+    t = x if isinstance(x, type) else type(x)
+    if isinstance(x, dt_.dtype):
+        return "torch.dtype"
+    return f"numpy.{t.__name__}" if t.__module__ == "numpy" else t.__name__
 
 
 def invalid(str op, args, dict kwargs, *signatures):
@@ -46,29 +50,41 @@ cdef double float_arg(object x, str op, str name, int position) except? -1:
     raise TypeError(f"{op}(): argument '{name}' (position {position}) must be float, not {kind(x)}")
 
 
+cdef int dtype_arg(object x, str op, int default) except? -1:
+    if x is None:
+        return default
+    if not isinstance(x, dt_.dtype) and x is not float and x is not int and x is not bool:
+        raise TypeError(f"{op}(): argument 'dtype' must be torch.dtype, not {kind(x)}")
+    return dt_.code_of(x, default)
+
+
 cdef int size_args(str op, tuple args, object size, int64_t* out) except -1:
     cdef int nd = 0, n = len(args)
     cdef bint nested
     if size is not None:
         if n:
-            raise invalid(op, args, {"size": size}, "tuple of ints size")
+            raise TypeError(f"{op}() got multiple values for argument 'size'")
         items = size
         nested = True
     elif n == 0:
-        raise invalid(op, args, {}, "tuple of ints size")
+        raise TypeError(f"{op}() missing 1 required positional arguments: \"size\"")
     else:
         items = args
         nested = n == 1 and isinstance(args[0], (tuple, list))
         if nested:
             items = args[0]
         elif n > 1 and isinstance(args[0], (tuple, list)):
-            raise invalid(op, args, {}, "tuple of ints size")
+            raise TypeError(f"{op}() takes 1 positional argument but {n} were given")
     if not isinstance(items, (tuple, list)):
         raise TypeError(f"{op}(): argument 'size' must be tuple of ints, not {kind(items)}")
     if len(items) > 64:
         raise RuntimeError("tensors of more than 64 dimensions are not supported")
     for x in items:
-        if not is_integer(x):
+        if type(x) is int and -(1 << 62) < x < 1 << 62:
+            out[nd] = x
+            nd += 1
+            continue
+        if not is_integer(x) and not (nd and isinstance(x, bool)):
             if nd == 0 and nested:
                 raise TypeError(f"{op}(): argument 'size' (position 1) must be tuple of ints, but found element of type {kind(x)} at pos 0")
             if nd == 0:

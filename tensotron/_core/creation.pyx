@@ -1,12 +1,11 @@
-"""Factories: tensors from Python data, numpy, sizes and ranges."""
-from cpython.buffer cimport PyBUF_STRIDED_RO, PyBuffer_Release, PyObject_GetBuffer
+"""Factories: tensors of sizes and ranges."""
 from libc.math cimport ceil
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t
 
 from tensotron._core cimport dtype as dt_
+from tensotron._core.arguments cimport dtype_arg, int_arg, size_args
 from tensotron._core.tensor cimport (
-    Storage, Tensor, add_method, alias, begin, cast, copy_into, empty, empty_like, empty_of, empty_strided, fill_with,
-    make_size, parse_sizes, set_arg, set_geometry, shape_of)
+    Tensor, add_method, begin, check_inplace, empty, empty_like, empty_strided, fill_with, make_size, rebase, set_arg)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Record
 
@@ -15,7 +14,8 @@ import warnings
 import numpy as _np
 
 from tensotron._core import geometry
-from tensotron._core.dtype import TO_NUMPY, numpy_code
+from tensotron._core.arguments import invalid, kind
+from tensotron._core.dtype import TO_NUMPY
 
 cdef extern from *:
     """
@@ -25,477 +25,431 @@ cdef extern from *:
 
 FUNCTIONS = {}
 
-
-cdef object expose(object fn, bint method=False):
-    fn.__qualname__ = fn.__name__
-    FUNCTIONS[fn.__name__] = fn
-    return fn
+TITLES = ("Float", "Double", "Long", "Int", "Byte", "Bool")
+OPTIONS = ("*, Tensor out = None, torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, bool pin_memory = "
+           "False, bool requires_grad = False")
 
 
 cdef Tensor finish(Tensor t, bint requires_grad):
     if requires_grad:
+        if not dt_.is_float(t.dt):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         t.requires_grad = True
     return t
 
 
 cdef int check_options(object device, object layout, bint pin_memory) except -1:
-    geometry.require_cpu(device)
+    if device is not None:
+        geometry.require_cpu(device)
     if layout is not None and layout is not geometry.strided:
-        raise NotImplementedError(f"layout {layout} is not supported")
+        raise NotImplementedError(f"layout {layout} is not supported by tensotron")
     if pin_memory:
-        raise RuntimeError("Cannot access accelerator device when none is available.")
+        raise RuntimeError("pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this "
+                           "system.")
     return 0
-
-
-# ==== from numpy ====================================================================================
-def from_numpy(array):
-    """A tensor on the array's memory.
-
-    Raises:
-        TypeError: not an ndarray, or its dtype has no counterpart.
-        ValueError: a stride is negative or no multiple of the element size.
-    """
-    cdef Tensor t
-    cdef Py_buffer view
-    cdef int code
-    cdef int64_t s[64]
-    cdef int64_t st[64]
-    if not isinstance(array, _np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    code = numpy_code(array.dtype)
-    if code < 0:
-        if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and not _np.little_endian):
-            raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte orders is "
-                             "currently not supported.")
-        raise TypeError(f"can't convert np.ndarray of type {array.dtype.type}. The only supported types are: float64, float32, int64, "
-                        "int32, uint8, and bool.")
-    if not array.flags.writeable:
-        warnings.warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to "
-                      "this tensor will result in undefined behavior. You may want to copy the array to protect its data or make it "
-                      "writable before converting it to a tensor. This type of warning will be suppressed for the rest of this program.",
-                      UserWarning, stacklevel=2)
-    PyObject_GetBuffer(array, &view, PyBUF_STRIDED_RO)
-    try:
-        for d in range(view.ndim):
-            s[d] = view.shape[d]
-            if view.strides[d] < 0:
-                raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-                                 "currently supported. (You can probably work around this by making a copy of your array  with "
-                                 "array.copy().) ")
-            if view.strides[d] % view.itemsize:
-                raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate "
-                                 "the memory.")
-            st[d] = view.strides[d] // view.itemsize
-        t = Tensor.__new__(Tensor)
-        t.storage = Storage.__new__(Storage)
-        t.storage.data = <char*>view.buf
-        t.storage.nbytes = view.itemsize
-        for d in range(view.ndim):
-            t.storage.nbytes += (s[d] - 1) * st[d] * view.itemsize if s[d] else 0
-        t.storage.owner = array
-        t.ptr = t.storage.data
-        t.dt = code
-        set_geometry(t, view.ndim, s, st)
-    finally:
-        PyBuffer_Release(&view)
-    return t
-
-
-# ==== from Python data ===============================================================================
-cdef int measure(object data, list shape, int depth, int* code) except -1:
-    """Shape of nested sequences, and the dtype that holds their elements (-1: none seen)."""
-    cdef int c, i, n
-    if isinstance(data, Tensor):
-        if depth == len(shape):
-            shape.extend(tuple((<Tensor>data).shape))
-        c = (<Tensor>data).dt
-        code[0] = c if code[0] < 0 else dt_.promote(code[0], c)
-        return 0
-    if isinstance(data, float):
-        c = dt_.default_float()
-        code[0] = c if code[0] < 0 else dt_.promote(code[0], c)
-        return 0
-    if isinstance(data, bool):
-        code[0] = BOOL if code[0] < 0 else code[0]
-        return 0
-    if isinstance(data, int):
-        code[0] = I64 if code[0] < 0 else dt_.promote(code[0], I64)
-        return 0
-    if isinstance(data, (_np.ndarray, _np.generic)):
-        if depth == len(shape):
-            shape.extend(data.shape)
-        c = numpy_code(data.dtype)
-        if c < 0:
-            raise TypeError(f"can't convert np.ndarray of type {data.dtype.type}. The only supported types are: float64, float32, int64, "
-                            "int32, uint8, and bool.")
-        code[0] = c if code[0] < 0 else dt_.promote(code[0], c)
-        return 0
-    if isinstance(data, complex):
-        raise NotImplementedError("complex tensors are not supported by tensotron")
-    if isinstance(data, str):
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
-        for name in ("__index__", "__float__"):
-            if hasattr(data, name):
-                return measure(data.__index__() if name == "__index__" else float(data), shape, depth, code)
-        if data is None:
-            raise RuntimeError("Could not infer dtype of NoneType")
-        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
-    n = len(data)
-    if depth == len(shape):
-        shape.append(n)
-    for i in range(n):
-        measure(data[i], shape, depth + 1, code)
-    return 0
-
-
-cdef int write(object data, list shape, int depth, list out) except -1:
-    """Appends the elements in order, checking that the nesting is even."""
-    if depth == len(shape):
-        if isinstance(data, (list, tuple)) or (isinstance(data, Tensor) and (<Tensor>data).n != 1):
-            raise ValueError(f"only one element tensors can be converted to Python scalars" if isinstance(data, Tensor) else
-                             f"expected a number at dim {depth}, got a sequence")
-        out.append(data)
-        return 0
-    if isinstance(data, (Tensor, _np.ndarray)):
-        data = data.tolist()
-    if not hasattr(data, "__len__"):
-        raise TypeError(f"expected sequence of length {shape[depth]} at dim {depth} (got a number)" if False else
-                        f"expected sequence at dim {depth} (got {type(data).__name__})" if False else
-                        f"'{type(data).__name__}' object cannot be interpreted as a sequence at dim {depth}" if False else
-                        f"not a sequence")
-    if len(data) != shape[depth]:
-        raise ValueError(f"expected sequence of length {shape[depth]} at dim {depth} (got {len(data)})")
-    for item in data:
-        write(item, shape, depth + 1, out)
-    return 0
-
-
-cdef Tensor from_data(object data, int dt):
-    """dt < 0: inferred."""
-    cdef int code = -1
-    cdef list shape = [], flat = []
-    cdef Tensor t
-    if isinstance(data, _np.ndarray) or isinstance(data, _np.generic):
-        array = _np.asarray(data)
-        code = numpy_code(array.dtype)
-        if code < 0 and dt < 0:
-            if array.dtype.kind in "iuf":
-                raise TypeError(f"can't convert np.ndarray of type {array.dtype.type}. The only supported types are: float64, float32, "
-                                "int64, int32, uint8, and bool.")
-            raise TypeError(f"can't convert np.ndarray of type {array.dtype.type}.")
-        array = array.astype(TO_NUMPY[dt if dt >= 0 else code], order="C", copy=True)
-        t = empty_of(array.shape, dt if dt >= 0 else code)
-        fill_from(t, array)
-        return t
-    measure(data, shape, 0, &code)
-    if code < 0:
-        code = dt_.default_float()
-    if dt < 0:
-        dt = code
-    t = empty_of(tuple(shape), dt)
-    if t.n == 0:
-        write(data, shape, 0, flat)
-        return t
-    write(data, shape, 0, flat)
-    try:
-        array = _np.array(flat, dtype=TO_NUMPY[dt]) if code != F32 or dt_.is_float(dt) else _np.array(flat, dtype=_np.float64).astype(TO_NUMPY[dt])
-    except OverflowError:
-        raise RuntimeError(f"value cannot be converted to type {dt_.of_code(dt).name} without overflow") from None
-    fill_from(t, array)
-    return t
-
-
-cdef int fill_from(Tensor t, object array) except -1:
-    """Copies a contiguous array of the tensor's dtype."""
-    cdef Py_buffer view
-    PyObject_GetBuffer(array, &view, PyBUF_STRIDED_RO)
-    backend.copy_bytes(t.ptr, view.buf, view.len)
-    PyBuffer_Release(&view)
-    return 0
-
-
-def tensor(data, *, dtype=None, device=None, bint requires_grad=False, bint pin_memory=False):
-    """A new tensor with the values of `data`: numbers, nested sequences, arrays, tensors.
-
-    dtype: inferred from the data if None (floats give the default dtype, integers int64).
-
-    Raises:
-        ValueError: the sequences are of uneven length.
-    """
-    cdef Tensor t, x
-    cdef int code = dt_.code_of(dtype, -1)
-    check_options(device, None, pin_memory)
-    if isinstance(data, Tensor):
-        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                      "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", UserWarning,
-                      stacklevel=2)
-        x = <Tensor>data
-        t = empty_like(x, x.dt if code < 0 else code)
-        copy_into(t, x)
-    elif isinstance(data, float):
-        t = empty(0, NULL, dt_.default_float() if code < 0 else code)
-        fill_with(t, data)
-    elif type(data) is int or type(data) is bool:
-        if type(data) is int and not -(1 << 63) <= data < (1 << 63):
-            raise RuntimeError("Overflow when unpacking long long")
-        t = empty(0, NULL, (BOOL if type(data) is bool else I64) if code < 0 else code)
-        fill_with(t, data)
-    else:
-        t = from_data(data, code)
-    return finish(t, requires_grad)
-
-
-def as_tensor(data, dtype=None, device=None):
-    """`data` as a tensor, sharing memory with a tensor or array of the right dtype."""
-    cdef int code = dt_.code_of(dtype, -1)
-    geometry.require_cpu(device)
-    if isinstance(data, Tensor):
-        return data if code < 0 or (<Tensor>data).dt == code else data.to(dtype)
-    if isinstance(data, _np.ndarray) and numpy_code(data.dtype) >= 0:
-        t = from_numpy(data)
-        return t if code < 0 else t.to(dtype)
-    return from_data(data, code)
-
-
-def asarray(obj, *, dtype=None, device=None, copy=None, bint requires_grad=False):
-    """`obj` (tensor, array, DLPack capsule holder, buffer, numbers) as a tensor; copy=True copies always."""
-    if not isinstance(obj, (Tensor, _np.ndarray)) and hasattr(obj, "__dlpack__"):
-        obj = from_dlpack(obj)
-    t = as_tensor(obj, dtype=dtype, device=device)
-    if copy:
-        t = t.detach().clone()
-    elif copy is False and (not isinstance(obj, (Tensor, _np.ndarray)) or t.data_ptr() != as_tensor(obj).data_ptr()):
-        raise ValueError("can't alias the given object")
-    return finish(t.detach(), True) if requires_grad and not t.requires_grad else t
-
-
-def scalar_tensor(value, *, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
-    """A 0-dim tensor of the default float dtype, or of `dtype`."""
-    return full((), value, dtype=dtype if dtype is not None else dt_.of_code(dt_.default_float()), device=device, requires_grad=requires_grad)
 
 
 # ==== sizes ===========================================================================================
-cdef Tensor sized(object size, object dtype, object device, object layout, bint pin_memory, object out, str op):
+cdef Tensor sized(str op, tuple args, object size, object dtype, object device, object layout, bint pin_memory, object out):
+    """A tensor of the size, not initialised: new, or `out` resized."""
     cdef int64_t s[64]
-    cdef int nd = parse_sizes(size, s) if size != () else 0, d
+    cdef int nd = size_args(op, args, size, s), d
+    cdef int code = dtype_arg(dtype, op, -1)
+    cdef Tensor t
     check_options(device, layout, pin_memory)
     for d in range(nd):
         if s[d] < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {s[d]}: {[s[i] for i in range(nd)]}")
-    if out is not None:
-        if dtype is not None and dt_.code_of(dtype, 0) != (<Tensor?>out).dt:
-            raise RuntimeError(f"dtype {dt_.of_code(dt_.code_of(dtype, 0)).name} does not match dtype of out parameter ({dt_.of_code((<Tensor>out).dt).name})")
-        return <Tensor>out.resize_(make_size(nd, s))
-    return empty(nd, s, dt_.code_of(dtype, dt_.default_float()))
+            raise RuntimeError("zeros: Dimension size must be non-negative." if op == "zeros" else
+                               f"Trying to create tensor with negative dimension {s[d]}: {[s[i] for i in range(nd)]}")
+    if out is None:
+        return empty(nd, s, dt_.default_float() if code < 0 else code)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{op}(): argument 'out' must be Tensor, not {kind(out)}")
+    t = <Tensor>out
+    if code >= 0 and code != t.dt:
+        raise RuntimeError(f"dtype {TITLES[code]} does not match dtype of out parameter ({TITLES[t.dt]})")
+    check_inplace(t, t.requires())
+    t.resize_(make_size(nd, s))
+    rebase(t, None)
+    return t
 
 
-def empty_(*size, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False, memory_format=None):
+def empty_(*args, size=None, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False,
+           memory_format=None):
     """A tensor of a size, not initialised."""
-    return finish(sized(size, dtype, device, layout, pin_memory, out, "empty"), requires_grad)
+    cdef Tensor t = sized("empty", args, size, dtype, device, layout, pin_memory, out)
+    if memory_format is geometry.preserve_format:
+        raise RuntimeError("unsupported memory format Preserve")
+    if memory_format is not None:
+        t = new_like(t, t.dt, memory_format)
+    return finish(t, requires_grad)
 
-def zeros(*size, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
+
+def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
     """Zeros of a size, given as ints or one sequence."""
-    cdef Tensor t = sized(size, dtype, device, layout, pin_memory, out, "zeros")
+    cdef Tensor t = sized("zeros", args, size, dtype, device, layout, pin_memory, out)
     fill_with(t, 0)
     return finish(t, requires_grad)
 
-def ones(*size, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
+
+def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
     """Ones of a size, given as ints or one sequence."""
-    cdef Tensor t = sized(size, dtype, device, layout, pin_memory, out, "ones")
+    cdef Tensor t = sized("ones", args, size, dtype, device, layout, pin_memory, out)
     fill_with(t, 1)
     return finish(t, requires_grad)
+
+
+cdef object fill_value_arg(object v, str op):
+    """A Python number, from a number or a 0-dim tensor without history."""
+    if isinstance(v, Tensor) and (<Tensor>v).nd == 0 and not (<Tensor>v).requires():
+        return v.item()
+    if dt_.scalar_code(v) < 0:
+        if isinstance(v, complex):
+            raise NotImplementedError("complex tensors are not supported by tensotron")
+        raise TypeError(f"{op}(): argument 'fill_value' (position 2) must be Number, not {kind(v)}")
+    return v
+
 
 def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
     """A tensor of a size filled with one value, whose type decides the dtype if none is given."""
     cdef Tensor t
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
-    if dt_.scalar_code(fill_value) < 0:
-        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {kind(size)}")
+    fill_value = fill_value_arg(fill_value, "full")
     if dtype is None and out is None:
         dtype = dt_.of_code(dt_.scalar_code(fill_value))
-    t = sized((size,) if not isinstance(size, (tuple, list)) or len(size) else (), dtype, device, layout, pin_memory, out, "full")
+    t = sized("full", (), size, dtype, device, layout, pin_memory, out)
     fill_with(t, fill_value)
     return finish(t, requires_grad)
 
 
-cdef Tensor like(object input, object dtype, object device, object layout, object memory_format, str op):
+cdef Tensor new_like(Tensor x, int dt, object memory_format):
+    """New tensor of x's shape: strides as x's, or row-major, or channels_last."""
+    cdef int64_t st[4]
+    if memory_format is None or memory_format is geometry.preserve_format:
+        return empty_like(x, dt)
+    if memory_format is geometry.contiguous_format:
+        return empty(x.nd, x.sizes, dt)
+    if memory_format is geometry.channels_last:
+        if x.nd != 4:
+            raise RuntimeError("required rank 4 tensor to use channels_last format")
+        st[1] = 1
+        st[3] = x.sizes[1]
+        st[2] = st[3] * x.sizes[3]
+        st[0] = st[2] * x.sizes[2]
+        return empty_strided(4, x.sizes, st, dt)
+    raise NotImplementedError(f"memory format {memory_format} is not supported by tensotron")
+
+
+cdef Tensor like(object input, object dtype, object device, object layout, object memory_format, bint pin_memory, str op):
     cdef Tensor x
     if not isinstance(input, Tensor):
-        raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {kind(input)}")
     x = <Tensor>input
-    check_options(device, layout, False)
-    if memory_format is geometry.contiguous_format:
-        return empty(x.nd, x.sizes, dt_.code_of(dtype, x.dt))
-    return empty_like(x, dt_.code_of(dtype, x.dt))
+    check_options(device, layout, pin_memory)
+    return new_like(x, dtype_arg(dtype, op, x.dt), memory_format)
 
-def empty_like_(input, *, dtype=None, layout=None, device=None, bint requires_grad=False, memory_format=None, pin_memory=False):
+
+def empty_like_(input, *, dtype=None, layout=None, device=None, bint requires_grad=False, memory_format=None, bint pin_memory=False):
     """A tensor of input's size and dtype, not initialised."""
-    return finish(like(input, dtype, device, layout, memory_format, "empty_like"), requires_grad)
+    return finish(like(input, dtype, device, layout, memory_format, pin_memory, "empty_like"), requires_grad)
 
-def zeros_like(input, *, dtype=None, layout=None, device=None, bint requires_grad=False, memory_format=None, pin_memory=False):
+
+def zeros_like(input, *, dtype=None, layout=None, device=None, bint requires_grad=False, memory_format=None, bint pin_memory=False):
     """Zeros of input's size and dtype."""
-    cdef Tensor t = like(input, dtype, device, layout, memory_format, "zeros_like")
+    cdef Tensor t = like(input, dtype, device, layout, memory_format, pin_memory, "zeros_like")
     fill_with(t, 0)
     return finish(t, requires_grad)
 
-def ones_like(input, *, dtype=None, layout=None, device=None, bint requires_grad=False, memory_format=None, pin_memory=False):
+
+def ones_like(input, *, dtype=None, layout=None, device=None, bint requires_grad=False, memory_format=None, bint pin_memory=False):
     """Ones of input's size and dtype."""
-    cdef Tensor t = like(input, dtype, device, layout, memory_format, "ones_like")
+    cdef Tensor t = like(input, dtype, device, layout, memory_format, pin_memory, "ones_like")
     fill_with(t, 1)
     return finish(t, requires_grad)
 
-def full_like(input, fill_value, *, dtype=None, layout=None, device=None, bint requires_grad=False, memory_format=None, pin_memory=False):
+
+def full_like(input, fill_value, *, dtype=None, layout=None, device=None, bint requires_grad=False, memory_format=None,
+              bint pin_memory=False):
     """A tensor of input's size and dtype filled with one value."""
-    cdef Tensor t = like(input, dtype, device, layout, memory_format, "full_like")
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
-    fill_with(t, fill_value)
+    cdef Tensor t = like(input, dtype, device, layout, memory_format, pin_memory, "full_like")
+    fill_with(t, fill_value_arg(fill_value, "full_like"))
     return finish(t, requires_grad)
 
 
-def new_empty(self, *size, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
+cdef Tensor new_sized(object self, str op, tuple args, object size, object dtype, object device, object layout, bint pin_memory):
+    """A tensor of the size with the dtype of self."""
+    return sized(op, args, size, dt_.of_code((<Tensor?>self).dt) if dtype is None else dtype, device, layout, pin_memory, None)
+
+
+def new_empty(self, *args, size=None, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
     """empty() with this tensor's dtype."""
-    return empty_(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    return finish(new_sized(self, "new_empty", args, size, dtype, device, layout, pin_memory), requires_grad)
 
-def new_zeros(self, *size, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
+
+def new_zeros(self, *args, size=None, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
     """zeros() with this tensor's dtype."""
-    return zeros(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    cdef Tensor t = new_sized(self, "new_zeros", args, size, dtype, device, layout, pin_memory)
+    fill_with(t, 0)
+    return finish(t, requires_grad)
 
-def new_ones(self, *size, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
+
+def new_ones(self, *args, size=None, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
     """ones() with this tensor's dtype."""
-    return ones(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    cdef Tensor t = new_sized(self, "new_ones", args, size, dtype, device, layout, pin_memory)
+    fill_with(t, 1)
+    return finish(t, requires_grad)
+
 
 def new_full(self, size, fill_value, *, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
     """full() with this tensor's dtype."""
-    return full(size, fill_value, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
-
-def new_tensor(self, data, *, dtype=None, device=None, bint requires_grad=False, layout=None, bint pin_memory=False):
-    """tensor() with this tensor's dtype."""
-    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    cdef Tensor t = new_sized(self, "new_full", (), size, dtype, device, layout, pin_memory)
+    fill_with(t, fill_value_arg(fill_value, "new_full"))
+    return finish(t, requires_grad)
 
 
 def empty_strided_(size, stride, *, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
     """A tensor of given size and strides, not initialised."""
     cdef int64_t s[64]
     cdef int64_t st[64]
-    cdef int nd = parse_sizes((size,), s)
-    if parse_sizes((stride,), st) != nd:
-        raise RuntimeError("mismatch in length of strides and shape")
+    cdef int nd, n_strides, d
+    for v in (size, stride):
+        if not isinstance(v, (tuple, list)):
+            raise TypeError(f"empty_strided(): argument 'size' (position 1) must be tuple of ints, not {kind(v)}")
+    nd, n_strides = size_args("empty_strided", (), size, s), size_args("empty_strided", (), stride, st)
     check_options(device, layout, pin_memory)
-    return finish(empty_strided(nd, s, st, dt_.code_of(dtype, dt_.default_float())), requires_grad)
+    if nd != n_strides:
+        raise RuntimeError(f"dimensionality of sizes ({nd}) must match dimensionality of strides ({n_strides})")
+    for d in range(nd):
+        if st[d] < 0:
+            raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    return finish(empty_strided(nd, s, st, dtype_arg(dtype, "empty_strided", dt_.default_float())), requires_grad)
+
+
+def new_empty_strided(self, size, stride, *, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
+    """empty_strided() with this tensor's dtype."""
+    return empty_strided_(size, stride, dtype=(<Tensor?>self).dtype if dtype is None else dtype, layout=layout, device=device,
+                          requires_grad=requires_grad, pin_memory=pin_memory)
+
+
+def scalar_tensor(value, *, dtype=None, device=None, layout=None, bint requires_grad=False, bint pin_memory=False):
+    """A 0-dim tensor of the default float dtype, or of `dtype`."""
+    return full((), value, dtype=dtype if dtype is not None else dt_.of_code(dt_.default_float()), device=device, layout=layout,
+                requires_grad=requires_grad, pin_memory=pin_memory)
 
 
 # ==== ranges ==========================================================================================
-cdef object number(object x):
-    return x.item() if isinstance(x, Tensor) else x
+cdef object number_arg(object x, str op, str name, int position):
+    if isinstance(x, Tensor):
+        if (<Tensor>x).nd == 0 and not (<Tensor>x).requires():
+            return x.item()
+    elif dt_.scalar_code(x) >= 0:
+        if isinstance(x, int) and not -(1 << 63) <= x < 1 << 63:
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
+        return x
+    elif isinstance(x, complex):
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    raise TypeError(f"{op}(): argument '{name}' (position {position}) must be Number, not {kind(x)}")
 
 
-def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
-    """start, start + step, ... before end; arange(end) starts at 0. Integers give int64.
+cdef Tensor range_out(object out, int64_t n, int code):
+    """`out`, resized with a warning, or a new tensor."""
+    cdef Tensor t
+    if out is None:
+        return empty(1, &n, code)
+    t = <Tensor?>out
+    check_inplace(t, t.requires())
+    if t.n != n:
+        if t.n:
+            warnings.warn(f"The number of elements in the out tensor of shape {list(t.shape)} is {t.n} which does not match the computed "
+                          f"number of elements {n}. Note that this may occur as a result of rounding error. The out tensor will be "
+                          f"resized to a tensor of shape ({n},).", UserWarning, stacklevel=2)
+        t.resize_(n)
+    rebase(t, None)
+    return t
+
+
+cdef Tensor count_up(Tensor t, object start, object step):
+    """Writes start, start + step, ..."""
+    cdef Record r
+    cdef Tensor flat = t if t.contiguous else empty(t.nd, t.sizes, t.dt)
+    begin(&r, K_arange, 0, 1, 0, flat.dt)
+    set_arg(&r, 0, flat)
+    r.ndim = 1
+    r.size[0] = flat.n
+    r.arg[0].stride[0] = 1
+    r.reals[0], r.reals[1] = start, step
+    if not dt_.is_float(flat.dt):
+        r.ints[0], r.ints[1] = start, step
+    if flat.n:
+        backend.launch(&r)
+    return t if flat is t else <Tensor>t.copy_(flat)
+
+
+ARANGE = ("Number end, " + OPTIONS, "Number start, Number end, " + OPTIONS, "Number start, Number end, Number step = 1, " + OPTIONS)
+
+
+def arange(*args, start=None, end=None, step=None, out=None, dtype=None, layout=None, device=None, bint requires_grad=False,
+           bint pin_memory=False):
+    """arange(start=0, end, step=1): start, start + step, ... before end. Integers give int64.
 
     Raises:
         RuntimeError: step is zero or has the wrong sign.
     """
-    cdef Record r
-    cdef Tensor t
     cdef int code
     cdef int64_t n
+    cdef double length
     check_options(device, layout, pin_memory)
-    if end is None:
-        start, end = 0, start
-    start, end, step = number(start), number(end), number(step)
-    for v in (start, end, step):
-        if dt_.scalar_code(v) < 0:
-            raise TypeError(f"arange() received an invalid combination of arguments - got ({type(v).__name__})")
-    whole = all([isinstance(v, int) or isinstance(v, _np.integer) for v in (start, end, step)])
-    code = dt_.code_of(dtype, (<Tensor>out).dt if out is not None else I64 if whole else dt_.default_float())
+    given = {"start": start, "end": end, "step": step}
+    given = {k: v for k, v in given.items() if v is not None}
+    names = ("end",) if len(args) == 1 and "end" not in given else ("start", "end", "step")
+    if len(args) > 3 or set(names[:len(args)]) & set(given) or not (args or given):
+        raise invalid("arange", args, given, *ARANGE)
+    given.update(zip(names, args))
+    if "end" not in given:
+        raise TypeError("arange() missing 1 required positional arguments: \"end\"")
+    for i, k in enumerate(("start", "end", "step")):
+        if k in given:
+            given[k] = number_arg(given[k], "arange", k, 1 if len(args) == 1 else i + 1)
+    start, end, step = given.get("start", 0), given["end"], given.get("step", 1)
+    whole = all([isinstance(v, (int, _np.integer, _np.bool_)) for v in (start, end, step)])
+    code = dtype_arg(dtype, "arange", (<Tensor?>out).dt if out is not None else I64 if whole else dt_.default_float())
     if code == BOOL:
-        raise RuntimeError("\"arange_cpu\" not implemented for 'Bool'")
+        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if start != start or end != end or abs(start) == float("inf") or abs(end) == float("inf"):
+    if not (abs(start) < float("inf") and abs(end) < float("inf")):
         raise RuntimeError(f"unsupported range: {float(start):g} -> {float(end):g}")
     if (step > 0) != (end >= start) and start != end:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if not dt_.is_float(code) and not whole:
-        start, end, step = int(start), end, int(step)
-        if step == 0:
-            raise RuntimeError("step must be nonzero")
-        n = <int64_t>ceil((<double>(int(end)) - <double>start) / <double>step)
-    elif whole:
-        n = (end - start + step - (1 if step > 0 else -1)) // step
-    else:
-        n = <int64_t>ceil((<double>end - <double>start) / <double>step)
-    if out is not None:
-        t = <Tensor>out.resize_((n,))
-    else:
-        t = empty(1, &n, code)
-    begin(&r, K_arange, 0, 1, 0, code)
-    set_arg(&r, 0, t)
-    r.ndim = 1
-    r.size[0] = n
-    r.arg[0].stride[0] = 1
-    r.reals[0], r.reals[1] = start, step
     if not dt_.is_float(code):
-        r.ints[0], r.ints[1] = start, step
-    backend.launch(&r)
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise ValueError("step must be nonzero")
+    length = ceil((<double>(end - start)) / <double>step) if not dt_.is_float(code) else ceil((<double>end - <double>start) / <double>step)
+    if not 0 <= length < 9.2e18:
+        raise RuntimeError("invalid size, possible overflow?")
+    n = <int64_t>length
+    return finish(count_up(range_out(out, n, code), start, step), requires_grad)
+
+
+def range_(start, end, step=1, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
+    """start, start + step, ... up to and including end: arange() is to be preferred."""
+    cdef int code = dtype_arg(dtype, "range", (<Tensor?>out).dt if out is not None else dt_.default_float())
+    cdef int64_t n
+    warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's "
+                  "range builtin. Instead, use torch.arange, which produces values in [start, end).", UserWarning, stacklevel=2)
+    check_options(device, layout, pin_memory)
+    start, end, step = number_arg(start, "range", "start", 1), number_arg(end, "range", "end", 2), number_arg(step, "range", "step", 3)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (abs(start) < float("inf") and abs(end) < float("inf")):
+        raise RuntimeError(f"unsupported range: {float(start):g} -> {float(end):g}")
+    if (step > 0) != (end >= start) and start != end:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if not dt_.is_float(code):
+        start, end, step = int(start), int(end), int(step)
+    n = <int64_t>((<double>end - <double>start) / <double>step) + 1
+    return finish(count_up(range_out(out, n, code), start, step), requires_grad)
+
+
+cdef object spaced(object start, object end, int64_t steps, int code):
+    """`steps` evenly spaced numbers, counted from both ends so that the last is exact."""
+    work = _np.float32 if code == F32 else _np.float64
+    half = steps // 2
+    values = _np.empty(steps, work)
+    up = _np.arange(steps).astype(work)
+    first, last = work(start), work(end)
+    step = (last - first) / work(steps - 1) if steps > 1 else work(0)
+    values[:half] = first + step * up[:half]
+    values[half:] = last - step * (work(steps - 1) - up[half:])
+    if steps == 1:
+        values[:] = first
+    return values
+
+
+LINSPACE = ("Tensor start, Tensor end, int steps, " + OPTIONS, "Number start, Tensor end, int steps, " + OPTIONS,
+            "Tensor start, Number end, int steps, " + OPTIONS, "Number start, Number end, int steps, " + OPTIONS)
+
+
+cdef Tensor spaced_tensor(str op, object start, object end, object steps, object base, object out, object dtype, bint requires_grad):
+    cdef int code = dtype_arg(dtype, op, (<Tensor?>out).dt if out is not None else dt_.default_float())
+    cdef int64_t n
+    if isinstance(steps, (float, str, bool)) or not hasattr(steps, "__index__"):
+        raise invalid(op, (start, end, steps), {}, *LINSPACE)
+    n = int_arg(steps, op, "steps", 3)
+    for name, v in (("start", start), ("end", end)):
+        if isinstance(v, Tensor) and (<Tensor>v).nd:
+            raise RuntimeError(f"{op} only supports 0-dimensional start and end tensors, but got {name} with {(<Tensor>v).nd} dimension(s).")
+        if isinstance(v, complex):
+            raise NotImplementedError("complex tensors are not supported by tensotron")
+        if not isinstance(v, Tensor) and dt_.scalar_code(v) < 0:
+            raise invalid(op, (start, end, steps), {}, *LINSPACE)
+    if n < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    if code == BOOL:
+        raise NotImplementedError(f"\"{op}_cpu\" not implemented for 'Bool'")
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    if not dt_.is_float(code):
+        start, end = int(start), int(end)
+    values = spaced(start, end, n, code)
+    if base is not None:
+        values = _np.power(values.dtype.type(base), values)
+    from tensotron._core.data import from_numpy
+    t = from_numpy(values.astype(TO_NUMPY[code]))
+    if out is not None:
+        check_inplace(<Tensor>out, (<Tensor>out).requires())
+        return <Tensor>out.resize_((n,)).copy_(t)
+    return finish(<Tensor>t.clone(), requires_grad)
+
+
+def linspace(start, end, steps=None, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
+    """`steps` evenly spaced values from start to end, both included."""
+    check_options(device, layout, pin_memory)
+    return spaced_tensor("linspace", start, end, steps, None, out, dtype, requires_grad)
+
+
+def logspace(start, end, steps=None, base=10.0, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False,
+             bint pin_memory=False):
+    """base to the power of linspace(start, end, steps)."""
+    check_options(device, layout, pin_memory)
+    return spaced_tensor("logspace", start, end, steps, base, out, dtype, requires_grad)
+
+
+def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
+    """Ones on the diagonal of an n by m matrix of zeros."""
+    cdef int64_t rows = int_arg(n, "eye", "n", 1), cols = rows if m is None else int_arg(m, "eye", "m", 2)
+    cdef Tensor t
+    if rows < 0:
+        raise RuntimeError(f"n must be greater or equal to 0, got {rows}")
+    if cols < 0:
+        raise RuntimeError(f"m must be greater or equal to 0, got {cols}")
+    t = sized("eye", (), (rows, cols), dtype, device, layout, pin_memory, out)
+    fill_with(t, 0)
+    fill_with(<Tensor>t.detach().diagonal(), 1)
     return finish(t, requires_grad)
 
 
-def linspace(start, end, int64_t steps, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
-    """`steps` evenly spaced values from start to end, both included."""
-    cdef int code = dt_.code_of(dtype, (<Tensor>out).dt if out is not None else dt_.default_float())
-    check_options(device, layout, pin_memory)
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    start, end = number(start), number(end)
-    # counted from both ends, so that the last value is exact
-    cdef double step = (end - start) / (steps - 1) if steps > 1 else 0
-    values = _np.empty(steps, _np.float64)
-    half = steps // 2
-    up = _np.arange(steps, dtype=_np.float64)
-    work = _np.float32 if code == F32 else _np.float64
-    step = float(work(step))
-    values[:half] = start + step * up[:half]
-    values[half:] = end - step * (steps - 1 - up[half:])
-    if steps == 1:
-        values[:] = start
-    t = from_data(values.astype(TO_NUMPY[code]), code)
-    if out is not None:
-        return out.resize_((steps,)).copy_(t)
-    return finish(<Tensor>t, requires_grad)
+# ==== queries ===========================================================================================
+cdef Tensor input_of(object x, str op):
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {kind(x)}")
+    return <Tensor>x
 
 
-def eye(int64_t n, m=None, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
-    """Ones on the diagonal of an n by m matrix of zeros."""
-    cdef int64_t cols = n if m is None else m
-    if n < 0:
-        raise RuntimeError(f"n must be greater or equal to 0, got {n}")
-    if cols < 0:
-        raise RuntimeError(f"m must be greater or equal to 0, got {cols}")
-    t = zeros((n, cols), out=out, dtype=dtype, device=device, layout=layout)
-    t.diagonal().fill_(1)
-    return finish(<Tensor>t, requires_grad)
-
-
-# ==== dtype queries =====================================================================================
 def result_type(tensor1, tensor2):
     """dtype of an operation on two tensors or numbers."""
     from tensotron._autograd.elementwise import _result_type
+    for x in (tensor1, tensor2):
+        if not isinstance(x, Tensor) and dt_.scalar_code(x) < 0:
+            raise invalid("result_type", (tensor1, tensor2), {}, "Tensor tensor, Tensor other", "Number scalar, Tensor tensor",
+                          "Tensor tensor, Number other", "Number scalar1, Number scalar2")
     return _result_type(tensor1, tensor2)
-
-
-def from_dlpack(ext_tensor, *, device=None, copy=None):
-    """A tensor on the memory of an object that speaks DLPack."""
-    from tensotron._core import dlpack
-    return dlpack.from_dlpack(ext_tensor)
 
 
 def numel(input):
     """Number of elements."""
-    return (<Tensor?>input).n
+    return input_of(input, "numel").n
 
 
 def is_tensor(obj):
@@ -505,13 +459,30 @@ def is_tensor(obj):
 
 def is_floating_point(input):
     """Whether the dtype of input is floating point."""
-    return dt_.is_float((<Tensor?>input).dt)
+    return dt_.is_float(input_of(input, "is_floating_point").dt)
 
 
-empty_.__name__, empty_like_.__name__, empty_strided_.__name__ = "empty", "empty_like", "empty_strided"
-for fn in (from_numpy, tensor, as_tensor, asarray, scalar_tensor, empty_, zeros, ones, full, empty_like_, zeros_like, ones_like, full_like,
-           empty_strided_, arange, linspace, eye, result_type, from_dlpack, numel, is_tensor, is_floating_point):
-    expose(fn)
-for fn in (new_empty, new_zeros, new_ones, new_full, new_tensor):
+def is_complex(input):
+    """Whether the dtype of input is complex: no."""
+    input_of(input, "is_complex")
+    return False
+
+
+def is_signed(input):
+    """Whether the dtype of input has negative values."""
+    return input_of(input, "is_signed").is_signed()
+
+
+def is_nonzero(input):
+    """Whether the one element of input is not zero."""
+    return bool(input_of(input, "is_nonzero"))
+
+
+empty_.__name__, empty_like_.__name__, empty_strided_.__name__, range_.__name__ = "empty", "empty_like", "empty_strided", "range"
+for fn in (empty_, zeros, ones, full, empty_like_, zeros_like, ones_like, full_like, empty_strided_, scalar_tensor, arange, range_, linspace,
+           logspace, eye, result_type, numel, is_tensor, is_floating_point, is_complex, is_signed, is_nonzero):
+    fn.__qualname__ = fn.__name__
+    FUNCTIONS[fn.__name__] = fn
+for fn in (new_empty, new_zeros, new_ones, new_full, new_empty_strided, is_nonzero):
     fn.__qualname__ = fn.__name__
     add_method(fn.__name__, fn)

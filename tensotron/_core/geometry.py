@@ -48,7 +48,7 @@ _TYPES = (
 
 
 class device:
-    """Where a tensor lives: device("cpu"), device("cuda", 0), device("cuda:0"), device(0).
+    """Where a tensor lives: device("cpu"), device("cuda", 0), device("cuda:0").
 
     A context manager that makes it the default of factory functions.
 
@@ -62,7 +62,7 @@ class device:
         if isinstance(type, device):
             return type
         if isinstance(type, int) and not isinstance(type, bool):
-            type, index = "cuda", type
+            raise RuntimeError("Cannot access accelerator device when none is available.")
         if not isinstance(type, str):
             raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
         kind, colon, number = type.partition(":")
@@ -135,8 +135,10 @@ def require_cpu(dev):
     dev = device(dev)
     if dev.type == "cpu":
         return
-    if dev.type == "cuda":
-        raise AssertionError("Torch not compiled with CUDA enabled")
+    if dev.type in ("cuda", "xpu"):
+        raise AssertionError(f"Torch not compiled with {dev.type.upper()} enabled")
+    if dev.type == "mps":
+        raise RuntimeError("PyTorch is not linked with support for mps devices")
     raise NotImplementedError(f"device {dev.type!r} is not supported by tensotron")
 
 

@@ -8,12 +8,14 @@ _repr = None  # set to _tensor_str._str at first use
 cdef class Tensor:
     """Multi-dimensional array with a dtype, a device and a place in the autograd graph."""
 
-    def __init__(self, *args, dtype=None, device=None):
+    def __init__(self, *args, **kwargs):
         cdef Tensor t
         if self.storage is not None:  # made by _make_subclass or a factory
             return
-        t = legacy(args)
-        self.storage, self.ptr, self.dt = t.storage, t.ptr, t.dt
+        from tensotron._core import data
+        t = <Tensor>data.legacy(dt_.default_float(), True, args, kwargs)
+        self.storage, self.ptr, self.dt, self.counter, self.inference = t.storage, t.ptr, t.dt, t.counter, t.inference
+        self.grad_fn_, self.output_nr = t.grad_fn_, t.output_nr
         set_geometry(self, t.nd, t.sizes, t.strides)
 
     def __dealloc__(self):
@@ -208,11 +210,8 @@ cdef class Tensor:
     __array_priority__ = 1000
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
-        from tensotron._core import creation
-        if array.dtype == bool:
-            array = array.astype("uint8")
-            return creation.from_numpy(array).bool()
-        return creation.from_numpy(array)
+        from tensotron._core import data
+        return data.from_numpy(array.astype("uint8") if array.dtype == bool else array)
 
     def __iter__(self):
         if self.nd == 0:
@@ -348,6 +347,8 @@ cdef class Tensor:
 
     def requires_grad_(self, bint requires_grad=True):
         """Sets whether autograd records operations on this leaf; returns it."""
+        if requires_grad and not dt_.is_float(self.dt):
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         set_requires_grad(self, requires_grad)
         return self
 
@@ -563,18 +564,6 @@ cdef object numpy_view(Tensor t):
                          [t.strides[d] * size for d in range(t.nd)])
 
 
-cdef Tensor legacy(tuple args):
-    """torch.Tensor(...): sizes, or a sequence, or a tensor; the default dtype."""
-    from tensotron._core import creation
-    if len(args) == 1 and isinstance(args[0], Tensor):
-        if (<Tensor>args[0]).dt != dt_.default_float():
-            raise TypeError(f"expected TensorOptions(dtype={DT_NAMES[dt_.default_float()]}) (got a different dtype)")
-        return alias(<Tensor>args[0])
-    if len(args) == 1 and not isinstance(args[0], (int, Size)):
-        return creation.tensor(args[0], dtype=dt_.of_code(dt_.default_float()))
-    return empty_of(args, dt_.default_float()) if args else empty_of((0,), dt_.default_float())
-
-
 def _make_subclass(cls, Tensor data not None, bint require_grad=False):
     """A tensor of Python class `cls` on the memory of `data`, without its history."""
     cdef Tensor t = <Tensor?>cls.__new__(cls) if cls is Tensor else <Tensor?>Tensor.__new__(cls)
@@ -587,8 +576,8 @@ def _make_subclass(cls, Tensor data not None, bint require_grad=False):
 
 
 def _rebuild(array, bint requires_grad, cls):
-    from tensotron._core import creation
-    cdef Tensor t = creation.from_numpy(array)
+    from tensotron._core import data
+    cdef Tensor t = data.from_numpy(array)
     if cls is not Tensor:
         return _make_subclass(cls, t, requires_grad)
     t.leaf_grad = requires_grad

@@ -355,6 +355,33 @@ cdef int copy_into(Tensor dst, Tensor src) except -1:
     return 0
 
 
+cdef double FLOAT_MAX = 3.4028234663852886e38
+cdef list SCALAR_NAMES = ["float", "double", "int64_t", "int", "uint8_t", "bool"]
+
+
+cdef int scalar_overflow(int dt) except -1:
+    raise RuntimeError(f"value cannot be converted to type {SCALAR_NAMES[dt]} without overflow")
+
+
+cdef int64_t as_integer(object value, int dt) except? -1:
+    """A number as an element of an integer dtype; unsigned ones take negative integers, which wrap."""
+    cdef double v
+    cdef int64_t least, most
+    if dt == BOOL:
+        return 1 if value else 0
+    least, most = (-0x7fffffffffffffff - 1, 0x7fffffffffffffff) if dt == I64 else (-0x80000000, 0x7fffffff) if dt == I32 else (0, 255)
+    if isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 64:
+            raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
+        if not (-most if dt == U8 else least) <= value <= most:
+            scalar_overflow(dt)
+        return value
+    v = value
+    if not (v >= least and v <= most) or (dt == I64 and v >= 9223372036854775808.0):
+        scalar_overflow(dt)
+    return <int64_t>v
+
+
 cdef int fill_with(Tensor dst, object value) except -1:
     cdef Record r
     cdef Iteration it
@@ -362,10 +389,10 @@ cdef int fill_with(Tensor dst, object value) except -1:
     set_arg(&r, 0, dst)
     if dt_.is_float(dst.dt):
         r.reals[0] = value
-    elif isinstance(value, float):
-        r.ints[0] = <int64_t>(<double>value) if dst.dt != BOOL else value != 0
+        if dst.dt == F32 and (r.reals[0] > FLOAT_MAX or r.reals[0] < -FLOAT_MAX) and r.reals[0] - r.reals[0] == 0:
+            scalar_overflow(F32)
     else:
-        r.ints[0] = <int64_t>value if dst.dt != BOOL else bool(value)
+        r.ints[0] = as_integer(value, dst.dt)
     it.begin(dst.nd, dst.sizes)
     it.operand(dst.nd, dst.sizes, dst.strides)
     it.simplify(True)
