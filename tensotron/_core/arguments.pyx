@@ -12,7 +12,7 @@ def kind(x):
     t = x if isinstance(x, type) else type(x)
     if isinstance(x, dt_.dtype):
         return "torch.dtype"
-    return f"numpy.{t.__name__}" if t.__module__ == "numpy" else t.__name__
+    return f"numpy.{t.__name__}" if getattr(t, "__module__", "") == "numpy" else t.__name__
 
 
 def invalid(str op, args, dict kwargs, *signatures):
@@ -30,7 +30,7 @@ cdef bint is_integer(object x):
         return False
     if isinstance(x, Tensor):
         return (<Tensor>x).n == 1 and x.dtype.is_floating_point is False and not x.requires_grad
-    return hasattr(x, "__index__") and not isinstance(x, _np.ndarray)
+    return hasattr(x, "__index__") and (not isinstance(x, _np.ndarray) or (x.ndim == 0 and x.dtype.kind in "iu"))
 
 
 cdef int64_t int_arg(object x, str op, str name, int position) except? -1:

@@ -4,7 +4,7 @@ from cpython.float cimport PyFloat_AsDouble
 from cpython.sequence cimport PySequence_Check
 from libc.float cimport FLT_MAX
 from libc.math cimport isfinite
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from tensotron._core cimport dtype as dt_
@@ -54,7 +54,7 @@ cdef int array_code(object dtype) except -1:
                          "currently not supported.")
     if dtype.name in KNOWN.replace("and ", "").split(", "):
         raise NotImplementedError(f"dtype {dtype.name} is not supported by tensotron")
-    raise TypeError(f"can't convert np.ndarray of type {kind(dtype.type())}. The only supported types are: {KNOWN}.")
+    raise TypeError(f"can't convert np.ndarray of type {kind(dtype.type)}. The only supported types are: {KNOWN}.")
 
 
 cdef Tensor foreign(char* data, size_t nbytes, object owner, int code):
@@ -182,6 +182,9 @@ cdef int64_t whole(object x, int64_t least, int64_t most, str name) except? -1:
     return <int64_t>i
 
 
+cdef int64_t LEAST = <int64_t>(<uint64_t>1 << 63)
+
+
 cdef int refuse_index(object x) except -1:
     raise TypeError(f"'{kind(x)}' object cannot be interpreted as an integer")
 
@@ -202,7 +205,7 @@ cdef int store(char* p, int dt, object x) except -1:
     elif dt == F64:
         (<double*>p)[0] = PyFloat_AsDouble(x)
     elif dt == I64:
-        (<int64_t*>p)[0] = whole(x, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, "int64")
+        (<int64_t*>p)[0] = whole(x, LEAST, 0x7fffffffffffffff, "int64")
     elif dt == I32:
         (<int32_t*>p)[0] = <int32_t>whole(x, -0x80000000, 0x7fffffff, "int32")
     elif dt == U8:
@@ -261,7 +264,9 @@ cdef Tensor from_data(object data, int dt):
     for d in range(len(shape)):
         s[d] = shape[d]
     t = empty(len(shape), s, dt)
-    buffer = <char*>malloc(t.n * backend.item_size(dt) + 1)
+    if t.n == 0:
+        return t
+    buffer = <char*>malloc(t.n * backend.item_size(dt))
     if buffer == NULL:
         raise MemoryError()
     try:
@@ -486,6 +491,11 @@ for code, name in enumerate(("FloatTensor", "DoubleTensor", "LongTensor", "IntTe
         "__doc__": f"{name}(sizes or data): a tensor of dtype {dt_.of_code(code)}."})
 
 
+def is_storage(obj):
+    """Whether obj is the memory of tensors."""
+    return isinstance(obj, Storage)
+
+
 def set_default_tensor_type(t):
     """Sets the default dtype by a type, such as torch.DoubleTensor, or its name."""
     warn_once("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
@@ -502,7 +512,7 @@ def set_default_tensor_type(t):
     set_default_dtype(t.dtype)
 
 
-for fn in (from_numpy, tensor, as_tensor, asarray, frombuffer, set_default_tensor_type):
+for fn in (from_numpy, tensor, as_tensor, asarray, frombuffer, is_storage, set_default_tensor_type):
     expose(fn)
 for fn in (new, new_tensor):
     fn.__qualname__ = fn.__name__

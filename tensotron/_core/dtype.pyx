@@ -142,8 +142,10 @@ def set_default_dtype(d):
         TypeError: `d` is no floating-point dtype.
     """
     global default_code
-    if not isinstance(d, dtype) or not (<dtype>d).is_floating_point:
-        raise TypeError(f"only floating-point types are supported as the default type")
+    if not isinstance(d, dtype):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not (<dtype>d).is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
     default_code = (<dtype>d).code
 
 

@@ -23,7 +23,9 @@ cdef extern from *:
     #include "tensotron/_cpu/record.h"
     static thread_local bool tt_grad = true;
     static thread_local bool tt_inference = false;
+    static inline bool tt_mul_overflow(int64_t a, int64_t b, int64_t* out) { return __builtin_mul_overflow(a, b, out); }
     """
+    bint tt_mul_overflow(int64_t a, int64_t b, int64_t* out)
     bint tt_grad
     bint tt_inference
     enum: K_copy "tensotron::K_copy"
@@ -143,13 +145,19 @@ cdef int set_geometry(Tensor t, int nd, const int64_t* sizes, const int64_t* str
 
 
 cdef int64_t count(int nd, const int64_t* sizes) except -1:
+    """Number of elements; their bytes must be countable, too."""
     cdef int64_t n = 1
+    cdef bint overflow = False
     cdef int d
     for d in range(nd):
         if sizes[d] < 0:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {sizes[d]}: {[sizes[i] for i in range(nd)]}")
-        n *= sizes[d]
+        overflow = tt_mul_overflow(n, sizes[d], &n) or overflow
+    if overflow and 0 in [sizes[i] for i in range(nd)]:
+        return 0
+    if overflow or n >= 1 << 60:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={[sizes[i] for i in range(nd)]}")
     return n
 
 
