@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport is_number, sum_to_shape
 from tensotron._core cimport dtype as dt_
+from tensotron._core.arguments cimport size_args
 from tensotron._core.creation cimport new_like
 from tensotron._core.tensor cimport (
     FnNode, Node, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_inplace, contiguous, copy_into,
@@ -12,17 +13,19 @@ from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
 from tensotron._core import geometry
+from tensotron._core.arguments import invalid, kind
+from tensotron._core.data import TensorType
 
 FUNCTIONS = {}
 
 
 cdef Tensor self_arg(object x, str op):
     if not isinstance(x, Tensor):
-        raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
+        raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {kind(x)}")
     return <Tensor>x
 
 
-cdef object expose(object fn, bint function=True, bint method=True):
+cdef object expose(object fn, bint function, bint method):
     fn.__qualname__ = fn.__name__
     if function:
         FUNCTIONS[fn.__name__] = fn
@@ -69,33 +72,42 @@ cdef Tensor convert(Tensor x, int dt, bint copy, object memory_format):
     return record(out, "ToCopyBackward0", _to_backward, (x if dt_.is_float(x.dt) else None,), None, x.dt)
 
 
-def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None, other=None):
-    """Converted to a dtype and a device: to(dtype), to(device, dtype), to(other); itself if nothing changes."""
+TO = ("torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format "
+      "memory_format = None",
+      "torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None",
+      "Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None")
+
+
+def to(self, *args, memory_format=None, **kwargs):
+    """Converted to a dtype and a device: to(dtype), to(device, dtype), to(other); itself if nothing changes.
+
+    Further arguments of each form: non_blocking=False, copy=False, memory_format=None.
+    """
     cdef Tensor x = <Tensor?>self
-    for i, a in enumerate(args):
-        if isinstance(a, dt_.dtype) or a is float or a is int or a is bool:
-            dtype = a
-        elif isinstance(a, Tensor):
-            dtype = a.dtype
-        elif isinstance(a, bool):
-            if i and not isinstance(args[i - 1], bool):
-                non_blocking = a
-            else:
-                copy = a
-        elif isinstance(a, (str, geometry.device, int)):
-            device = a
-        elif a is not None:
-            raise TypeError(f"to() received an invalid combination of arguments - got ({type(a).__name__})")
-    if other is not None:
-        dtype = other.dtype
-    if not args and dtype is None and device is None and not copy and memory_format is None and other is None:
-        raise TypeError("to() received an invalid combination of arguments - got ()")
+    cdef int dt = x.dt
+    names = ["device", "dtype", "non_blocking", "copy"]
+    if args and (isinstance(args[0], dt_.dtype) or args[0] is float or args[0] is int or args[0] is bool):
+        names = ["dtype", "non_blocking", "copy"]
+    elif args and isinstance(args[0], Tensor) or "tensor" in kwargs:
+        names = ["tensor", "non_blocking", "copy"]
+    given = dict(zip(names, args))
+    if len(args) > len(names) or set(given) & set(kwargs) or not set(kwargs) <= {*names, "device"}:
+        raise invalid("to", args, kwargs, *TO)
+    given.update(kwargs)
+    device, dtype, other = given.get("device"), given.get("dtype"), given.get("tensor")
+    if not isinstance(device, (str, geometry.device, int, NoneType)) or not (
+            dtype is None or isinstance(dtype, dt_.dtype) or dtype in (float, int, bool)):
+        raise invalid("to", args, kwargs, *TO)
     geometry.require_cpu(device)
-    return convert(x, dt_.code_of(dtype, x.dt), copy, memory_format)
+    if other is not None:
+        dt = (<Tensor?>other).dt
+    return convert(x, dt_.code_of(dtype, dt), bool(given.get("copy")), memory_format)
+
+NoneType = (None).__class__
 
 
 cdef object caster(str name, int dt):
-    def method(self, memory_format=None):
+    def method(self, *, memory_format=None):
         return convert(<Tensor?>self, dt, False, memory_format)
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"Converted to {dt_.of_code(dt)}; the tensor itself if it has that dtype."
@@ -106,11 +118,24 @@ for name, code in {"float": F32, "double": F64, "long": I64, "int": I32, "byte":
     caster(name, code)
 
 
-def type(self, dtype=None, non_blocking=False):
-    """Name of the tensor's type, or the tensor converted to `dtype` (a dtype or such a name)."""
+cdef object missing(str name):
+    def method(self, *, memory_format=None):
+        raise NotImplementedError(f"Tensor.{name}(): that dtype is not supported by tensotron")
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Not supported: raises NotImplementedError."
+    add_method(name, method)
+
+for name in ("half", "bfloat16", "short", "char", "cfloat", "cdouble"):
+    missing(name)
+
+
+def type_(self, dtype=None, non_blocking=False):
+    """Name of the tensor's type, or the tensor converted to `dtype` (a dtype, a type or its name)."""
     cdef Tensor x = <Tensor?>self
     if dtype is None:
         return "torch." + TYPE_NAMES[x.dt]
+    if isinstance(dtype, TensorType):
+        dtype = dtype.dtype
     if isinstance(dtype, str):
         short = dtype.rpartition(".")[2]
         if short not in TYPE_NAMES:
@@ -121,9 +146,11 @@ def type(self, dtype=None, non_blocking=False):
 TYPE_NAMES = ["FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "ByteTensor", "BoolTensor"]
 
 
-def type_as(self, Tensor other not None):
+def type_as(self, other):
     """Converted to the dtype of `other`."""
-    return convert(<Tensor?>self, other.dt, False, None)
+    if not isinstance(other, Tensor):
+        raise TypeError(f"type_as(): argument 'other' (position 1) must be Tensor, not {kind(other)}")
+    return convert(<Tensor?>self, (<Tensor>other).dt, False, None)
 
 
 def cpu(self, memory_format=None):
@@ -168,7 +195,7 @@ def copy_(self, src, non_blocking=False):
     cdef bint requires
     if not isinstance(src, Tensor):
         if not is_number(src):
-            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}")
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {kind(src)}")
         return fill_(x, src)
     s = <Tensor>src
     requires = x.requires() or s.requires()
@@ -228,7 +255,7 @@ def fill_(self, value):
         if v.nd != 0:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {v.nd} dimensions.")
     elif not is_number(value):
-        raise TypeError(f"fill_(): argument 'value' (position 1) must be Tensor or Number, not {value.__class__.__name__}")
+        raise invalid("fill_", (value,), {}, "Tensor value", "Number value")
     requires = x.requires() or (v is not None and v.requires())
     check_inplace(x, requires)
     if v is not None:
@@ -244,8 +271,13 @@ def fill_(self, value):
 
 
 def fill(input, value):
-    """A copy of input's shape filled with `value`."""
-    return fill_(clone(input), value)
+    """A tensor of input's shape filled with `value`."""
+    cdef Tensor x = self_arg(input, "fill"), v, out = empty_like(x, x.dt)
+    fill_(out, value.detach() if isinstance(value, Tensor) else value)
+    if not isinstance(value, Tensor):
+        return record(out, "FillBackward0", _fill_backward, (x,), None, None)
+    v = <Tensor>value
+    return record(out, "FillBackward1", _fill_backward, (x, v if dt_.is_float(v.dt) else None), None, v.dt)
 
 
 def zero_(self):
@@ -259,39 +291,51 @@ def zero_(self):
     return x
 
 
-def zero(input):
-    """Zeros of the shape of input."""
-    return zero_(clone(input))
+cdef int64_t resize_storage(Tensor x, int64_t nbytes) except -1:
+    """Makes the storage of x at least that large; every tensor on it follows."""
+    cdef Tensor grown
+    cdef int64_t offset = x.ptr - x.storage.data
+    if nbytes <= <int64_t>x.storage.nbytes:
+        return 0
+    if x.storage.owner is not None:
+        raise RuntimeError("Trying to resize storage that is not resizable")
+    grown = empty(1, &nbytes, U8)
+    backend.copy_bytes(grown.ptr, x.storage.data, x.storage.nbytes)
+    grown.storage.data, x.storage.data = x.storage.data, grown.storage.data
+    grown.storage.nbytes, x.storage.nbytes = x.storage.nbytes, grown.storage.nbytes
+    grown.storage.capacity, x.storage.capacity = x.storage.capacity, grown.storage.capacity
+    x.ptr = x.storage.data + offset
+    return 0
 
 
-def resize_(self, *sizes, memory_format=None):
+def resize_(self, *args, size=None, memory_format=None):
     """Changes the shape; memory grows if needed and is not initialised then."""
-    cdef Tensor x = <Tensor?>self, grown
+    cdef Tensor x = <Tensor?>self
     cdef int64_t s[64]
-    cdef int nd = parse_sizes(sizes, s), d
-    cdef int64_t n = 1, offset = x.ptr - x.storage.data
+    cdef int nd = size_args("resize_", args, size, s), d
+    cdef int64_t n = 1
+    cdef bint same = nd == x.nd
     if x.requires():
         raise RuntimeError("cannot resize variables that require grad")
     for d in range(nd):
+        if s[d] < 0:
+            raise RuntimeError("numel: integer multiplication overflow")
         n *= s[d]
-    if offset + n * backend.item_size(x.dt) > <int64_t>x.storage.nbytes:
-        if x.storage.owner is not None:
-            raise RuntimeError("Trying to resize storage that is not resizable")
-        grown = empty(nd, s, x.dt)
-        if x.n and x.contiguous:
-            copy_into(as_view(grown, 1, &x.n, NULL, 0), as_view(x, 1, &x.n, NULL, 0))
-        # every tensor on this storage follows
-        grown.storage.data, x.storage.data = x.storage.data, grown.storage.data
-        grown.storage.nbytes, x.storage.nbytes = x.storage.nbytes, grown.storage.nbytes
-        grown.storage.capacity, x.storage.capacity = x.storage.capacity, grown.storage.capacity
-        x.ptr = x.storage.data
-    set_geometry(x, nd, s, NULL)
+        same = same and s[d] == x.sizes[d]
+    if not same:
+        resize_storage(x, x.ptr - x.storage.data + n * backend.item_size(x.dt))
+        set_geometry(x, nd, s, NULL)
+    if memory_format is geometry.preserve_format:
+        raise RuntimeError("Unsupported memory format Preserve")
+    if memory_format is not None and memory_format is not geometry.contiguous_format:
+        ordered = new_like(x, x.dt, memory_format)
+        set_geometry(x, nd, s, (<Tensor>ordered).strides)
     return x
 
 
-def resize_as_(self, Tensor other not None, memory_format=None):
-    """resize_(other.size())."""
-    return resize_(self, shape_of(other))
+def resize_as_(self, the_template, *, memory_format=None):
+    """resize_(the_template.size())."""
+    return resize_(self, shape_of(self_arg(the_template, "resize_as_")), memory_format=memory_format)
 
 
 # ==== repetition =====================================================================================
@@ -308,7 +352,15 @@ def _repeat_backward(FnNode node, Tensor g):
     return g.reshape(parts).sum(dims).reshape(shape)
 
 
-def repeat(self, *repeats):
+cdef int repeats_arg(str op, str name, tuple args, object given, int64_t* out) except -1:
+    """Numbers of copies, given one by one, as a sequence or by name."""
+    try:
+        return size_args(op, args, given, out)
+    except TypeError as e:
+        raise TypeError(str(e).replace("'size'", f"'{name}'").replace('"size"', f'"{name}"')) from None
+
+
+def repeat(self, *args, repeats=None):
     """Copies of the tensor laid side by side, `repeats` along each dimension."""
     cdef Tensor x = <Tensor?>self, out, tiled
     cdef int64_t r[64]
@@ -316,13 +368,11 @@ def repeat(self, *repeats):
     cdef int64_t in_s[64]
     cdef int64_t in_st[64]
     cdef int64_t size
-    cdef int nd = parse_sizes(repeats, r), d, lead
+    cdef int nd = repeats_arg("repeat", "repeats", args, repeats, r), d, lead
     if nd < x.nd:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     lead = nd - x.nd
     for d in range(nd):
-        if r[d] < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {r[d]}: {[r[i] for i in range(nd)]}")
         s[d] = (x.sizes[d - lead] if d >= lead else 1) * r[d]
     out = empty(nd, s, x.dt)
     if out.n:
@@ -339,16 +389,29 @@ def repeat(self, *repeats):
     return record(out, "RepeatBackward0", _repeat_backward, (x,), None, (tuple(shape_of(x)), tuple([r[d] for d in range(nd)])))
 
 
-def tile(input, *dims):
+cdef object tiled(Tensor x, tuple args, object dims):
+    cdef int64_t r[64]
+    cdef int nd = repeats_arg("tile", "dims", args, dims, r)
+    return repeat(x, (1,) * (x.nd - nd) + tuple([r[d] for d in range(nd)]))
+
+
+def tile(input, dims):
     """repeat() that allows fewer numbers than dimensions."""
-    cdef Tensor x = self_arg(input, "tile")
-    reps = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
-    return repeat(x, (1,) * (x.nd - len(reps)) + reps)
+    if not isinstance(dims, (tuple, list)):
+        raise TypeError(f"tile(): argument 'dims' (position 2) must be tuple of ints, not {kind(dims)}")
+    return tiled(self_arg(input, "tile"), (), dims)
 
 
-for fn in (clone, fill, zero, tile):
-    expose(fn)
-for fn in (to, type, type_as, cpu, cuda, copy_, fill_, zero_, resize_, resize_as_, repeat):
-    expose(fn, False)
-FUNCTIONS["zero_"], FUNCTIONS["fill_"] = zero_, fill_
-add_method("contiguous", contiguous_)
+def tile_method(self, *args, dims=None):
+    """repeat() that allows fewer numbers than dimensions."""
+    return tiled(<Tensor?>self, args, dims)
+
+
+type_.__name__ = "type"
+tile_method.__name__ = "tile"
+contiguous_.__name__ = "contiguous"
+expose(clone, True, True)
+for fn in (fill, tile, fill_, zero_):
+    expose(fn, True, False)
+for fn in (to, type_, type_as, cpu, cuda, copy_, fill_, zero_, resize_, resize_as_, repeat, tile_method, contiguous_):
+    expose(fn, False, True)

@@ -9,6 +9,8 @@ from tensotron._core.tensor cimport Storage, Tensor, add_method, alias, set_geom
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
+from enum import IntEnum
+
 from tensotron._core import geometry
 
 # The structures of the DLPack standard.
@@ -177,8 +179,15 @@ def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
 
 
 def __dlpack_device__(self):
-    """(1, 0): the CPU."""
-    return CPU_DEVICE, 0
+    """The CPU, number 0."""
+    return DLDeviceType.kDLCPU, 0
+
+
+class DLDeviceType(IntEnum):
+    """Kinds of devices of the standard."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
 
 
 # ==== import ==========================================================================================

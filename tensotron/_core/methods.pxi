@@ -119,7 +119,8 @@ cdef class Tensor:
         return the_hooks.invert(self)
 
     def __eq__(self, other):
-        return the_hooks.eq(self, other)
+        out = the_hooks.eq(self, other)
+        return out if out is not NotImplemented else equals_array(self, other)
 
     def __ne__(self, other):
         return the_hooks.ne(self, other)
@@ -552,6 +553,19 @@ cdef object add_tensor_hook(Tensor t, object hook):
     if node.tensor_hooks is None:
         node.tensor_hooks = {}
     return HookHandle(node.tensor_hooks.setdefault(nr, []), hook)
+
+
+cdef object equals_array(Tensor t, object other):
+    """t == other for an ndarray: the only operator that takes one, as in PyTorch."""
+    from tensotron._core import data
+    import numpy
+    if not isinstance(other, numpy.ndarray):
+        return NotImplemented
+    try:
+        other = data.as_tensor(other)
+    except (TypeError, NotImplementedError):
+        return NotImplemented
+    return the_hooks.eq(t, other)
 
 
 cdef object numpy_view(Tensor t):

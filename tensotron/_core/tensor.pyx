@@ -379,8 +379,6 @@ cdef int64_t as_integer(object value, int dt) except? -1:
         return 1 if value else 0
     least, most = (-0x7fffffffffffffff - 1, 0x7fffffffffffffff) if dt == I64 else (-0x80000000, 0x7fffffff) if dt == I32 else (0, 255)
     if isinstance(value, int):
-        if not -(1 << 63) <= value < 1 << 64:
-            raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
         if not (-most if dt == U8 else least) <= value <= most:
             scalar_overflow(dt)
         return value
@@ -395,6 +393,8 @@ cdef int fill_with(Tensor dst, object value) except -1:
     cdef Iteration it
     begin(&r, K_fill, 0, 1, 0, dst.dt)
     set_arg(&r, 0, dst)
+    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
     if dt_.is_float(dst.dt):
         r.reals[0] = value
         if dst.dt == F32 and (r.reals[0] > FLOAT_MAX or r.reals[0] < -FLOAT_MAX) and r.reals[0] - r.reals[0] == 0:
