@@ -39,7 +39,7 @@ cdef Tensor check_classes(Tensor x, Tensor t, Tensor weight):
 
 
 cdef Tensor loss_output(Tensor x, Tensor t, int reduction):
-    if reduction != NONE or x.nd == 1 and t.nd == 0:
+    if reduction != NONE or x.nd == 1:
         return empty(0, NULL, x.dt)
     return empty(t.nd, t.sizes, x.dt)
 

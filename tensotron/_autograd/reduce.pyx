@@ -2,12 +2,13 @@
 """Reductions: sum, mean, prod, extrema and their positions, variance, logsumexp, truth."""
 import warnings
 
+cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    FnNode, Node, Tensor, add_edge, add_method, alias, any_requires, as_view, attach, attach_all, begin, cast, check_inplace, contiguous,
-    copy_into, empty, empty_like, empty_of, fill_with, grad_enabled, next_seq, rebase, record, same_shape, set_arg,
+    INLINE_DIMS, FnNode, Node, Tensor, add_edge, add_method, alias, any_requires, as_view, attach, attach_all, begin, cast, check_inplace, contiguous,
+    copy_into, empty, empty_like, empty_of, fill_with, grad_enabled, make_size, next_seq, rebase, record, same_shape, set_arg,
     set_geometry, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Record
@@ -212,30 +213,31 @@ cdef Tensor restore(Tensor g, int nd, uint64_t mask, bint keepdim):
     return g.reshape(tuple(shape))
 
 
+@cython.freelist(64)
 cdef class SumNode(Node):
     """sum and mean: the gradient, divided by `divisor`, at every element that was summed."""
-    cdef object shape
+    cdef int nd
+    cdef int64_t sizes[INLINE_DIMS]
+    cdef object shape           # only of more dimensions
     cdef uint64_t mask
     cdef bint keepdim
     cdef uint8_t dtype
-    cdef int64_t divisor
+    cdef int64_t divisor        # -1: none
 
     cdef object apply(self, object grads):
         cdef Tensor g = <Tensor>grads
         cdef int64_t s[64]
         cdef int64_t st[64]
-        cdef int d, k = 0, nd = len(self.shape)
+        cdef int d, k = 0, nd = self.nd
+        for d in range(nd):
+            s[d] = self.sizes[d] if self.shape is None else self.shape[d]
         if grad_enabled():
-            g = restore(g, nd, self.mask, self.keepdim)
-            if g.dt != self.dtype:
-                g = g.to(dt_.of_code(self.dtype))
-            g = g.expand(self.shape)
+            g = cast_to(restore(g, nd, self.mask, self.keepdim), self.dtype).expand(make_size(nd, s))
             return g / self.divisor if self.divisor >= 0 else g
         if self.divisor >= 0:
             g = g / self.divisor
         g = cast(g, self.dtype)
         for d in range(nd):
-            s[d] = self.shape[d]
             if self.mask >> d & 1:
                 st[d] = 0
                 k += self.keepdim
@@ -247,6 +249,7 @@ cdef class SumNode(Node):
 
 cdef Tensor with_sum_node(Tensor out, str name, Tensor x, uint64_t mask, bint keepdim, int64_t divisor):
     cdef SumNode node
+    cdef int d
     if not (grad_enabled() and x.requires() and dt_.is_float(out.dt) and dt_.is_float(x.dt)):
         return out
     node = SumNode.__new__(SumNode)
@@ -254,7 +257,12 @@ cdef Tensor with_sum_node(Tensor out, str name, Tensor x, uint64_t mask, bint ke
     node.seq = next_seq()
     node.n_out = 1
     node.out_dtype = out.dt
-    node.shape = shape_of(x)
+    node.nd = x.nd
+    if x.nd > INLINE_DIMS:
+        node.shape = shape_of(x)
+    else:
+        for d in range(x.nd):
+            node.sizes[d] = x.sizes[d]
     node.mask = mask
     node.keepdim = keepdim
     node.dtype = x.dt
@@ -381,8 +389,9 @@ def prod(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, kee
     cdef object over = dim if axis is None else axis
     cdef uint64_t mask
     cdef int dt
-    if over is not None and (isinstance(over, (tuple, list)) or out is not None and over is None):
-        raise TypeError(f"prod() received an invalid combination of arguments - got ({type(over).__name__})")
+    if isinstance(over, (tuple, list)) or (over is None and out is not None):
+        got = "Tensor, out=Tensor" if over is None else type(over).__name__
+        raise TypeError(f"prod() received an invalid combination of arguments - got ({got})")
     mask = dim_mask(over, x.nd)
     if dtype is not None:
         dt = dt_.code_of(dtype, -1)
@@ -491,7 +500,8 @@ cdef object largest(int op, int whole_op, str name, object input, object dim, ob
         attach_all([y, index], name.capitalize() + "Backward0", _select_backward, (x,), (index,),
                    (shape_of(x), mask, keep, wrap_dim(dim, x.nd)))
     if out is not None:
-        y, index = finish_out(out[0], y, name, (x,)), finish_out(out[1], index, name, (x,))
+        return (return_types.max_out if op == REDUCE_max else return_types.min_out)(
+            (finish_out(out[0], y, name, (x,)), finish_out(out[1], index, name, (x,))))
     return (return_types.max if op == REDUCE_max else return_types.min)((y, index))
 
 

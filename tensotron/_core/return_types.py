@@ -22,3 +22,5 @@ def define(name, *fields):
 
 max = define("max", "values", "indices")  # noqa: A001
 min = define("min", "values", "indices")  # noqa: A001
+max_out = define("max_out", "values", "indices")
+min_out = define("min_out", "values", "indices")
