@@ -663,7 +663,14 @@ def index_fill_scalar_backward(node, g):
 def index_fill_backward(node, g):
     i = node.saved(0)
     return (index_fill(g, node.info, i, 0) if node.needs(0) else None,
-            index_select(g, node.info, i).sum() if node.needs(1) else None)
+            sum_of_filled(g, node.info, i) if node.needs(1) else None)
+
+
+cdef object sum_of_filled(object g, int dim, object i):
+    """Sum of g where index_fill wrote: once each, however often the index names it."""
+    cdef Tensor kept = zeros(shape_of(<Tensor>g), BOOL)
+    fill_with(kept, True)
+    return g.masked_fill(index_fill(kept, dim, i, False), 0).sum()
 
 
 for _name, _fn in (("index_put", index_put), ("index_select", index_select), ("index_add", index_add),

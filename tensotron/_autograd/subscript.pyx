@@ -7,7 +7,7 @@ from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     VIEW_SINGLE, Node, Tensor, add_edge, alias, as_view, check_inplace, copy_into, empty, empty_of, fill_with, grad_enabled,
     hooks, item_of, make_size, make_view, next_seq, rebase, same_shape, shape_of)
-from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
+from tensotron._cpu.backend cimport BOOL, I64, U8, item_size
 
 cdef extern from "Python.h":
     int PySlice_Unpack(object slice, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t* step) except -1
@@ -333,11 +333,37 @@ cdef Tensor without_leading_ones(Tensor v):
     return <Tensor>v.view(make_size(v.nd - skip, v.sizes + skip))
 
 
+cdef bint dense(Tensor t) noexcept:
+    """Whether the elements fill their memory without gaps, in whatever order."""
+    cdef int64_t extent = 1
+    cdef int d
+    for d in range(t.nd):
+        extent += (t.sizes[d] - 1) * t.strides[d]
+    return t.n > 0 and extent == t.n
+
+
+cdef int check_overlap(Tensor a, Tensor b) except -1:
+    cdef int d
+    if a.storage is not b.storage or not dense(a) or not dense(b):
+        return 0
+    if a.ptr == b.ptr and a.n == b.n and a.nd == b.nd:
+        for d in range(a.nd):
+            if a.strides[d] != b.strides[d]:
+                break
+        else:
+            return 0
+    if a.ptr < b.ptr + b.n * item_size(b.dt) and b.ptr < a.ptr + a.n * item_size(a.dt):
+        raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                           "memory location. Please clone() the tensor before performing the operation.")
+    return 0
+
+
 cdef int assign(Tensor dst, Tensor v) except -1:
     """dst[...] = v."""
     cdef int d, e
     if grad_enabled() and (dst.requires() or v.requires()):
         if same_shape(dst, v):
+            check_overlap(dst, v)
             dst.copy_(v)
         elif v.nd == 0:
             dst.fill_(v)
@@ -361,6 +387,7 @@ cdef int assign(Tensor dst, Tensor v) except -1:
                 raise RuntimeError(f"The expanded size of the tensor ({dst.sizes[e]}) must match the existing size ({v.sizes[d]}) at "
                                    f"non-singleton dimension {e}.  Target sizes: {list(shape_of(dst))}.  Tensor sizes: {list(shape_of(v))}")
         if v.storage is dst.storage:
+            check_overlap(dst, v)
             v = <Tensor>v.clone()
     check_inplace(dst, False)
     copy_into(dst, v)
