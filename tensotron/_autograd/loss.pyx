@@ -7,8 +7,8 @@ from libc.stdint cimport int64_t
 from tensotron._autograd.elementwise cimport result_type_of, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    FnNode, Tensor, add_method, alias, any_requires, check_inplace, attach, copy_into, empty, empty_like, empty_of, fill_with, grad_enabled,
-    materialise, rebase, record, run, same_shape, set_geometry, shape_of, wrap_dim)
+    FnNode, Tensor, add_method, alias, any_requires, attach, check_inplace, copy_into, empty, empty_like, empty_of,
+    fill_with, grad_enabled, materialise, rebase, record, run, same_shape, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport I64, U8
 

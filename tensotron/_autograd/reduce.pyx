@@ -7,11 +7,11 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    INLINE_DIMS, FnNode, Node, Tensor, add_edge, add_method, alias, any_requires, as_view, attach, attach_all, begin, cast, check_inplace, contiguous,
-    copy_into, empty, empty_like, empty_of, fill_with, grad_enabled, make_size, next_seq, rebase, record, same_shape, set_arg,
-    set_geometry, shape_of, wrap_dim)
+    INLINE_DIMS, FnNode, Node, Tensor, add_edge, add_method, alias, any_requires, as_view, attach, attach_all,
+    begin, cast, check_inplace, contiguous, copy_into, empty, empty_like, empty_of, fill_with, grad_enabled,
+    make_size, next_seq, rebase, record, same_shape, set_arg, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
-from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Record
+from tensotron._cpu.backend cimport BOOL, F64, I64, U8, Record
 
 from tensotron._core import return_types
 
