@@ -25,20 +25,20 @@ cdef int check(str op, object input, double p) except -1:
     return 0
 
 
-cdef Tensor noise_for(Tensor x, bint feature):
-    """Memory for the factors of x: one each, or one per sample and channel."""
+cdef Tensor noise_for(Tensor x, int feature):
+    """Memory for the factors of x: one each, or one per index of the first `feature` dimensions."""
     cdef int64_t sizes[64]
     cdef int d
     if not feature:
         return empty_like(x, x.dt)
-    if x.nd < 2:
+    if x.nd < feature:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     for d in range(x.nd):
-        sizes[d] = x.sizes[d] if d < 2 else 1
+        sizes[d] = x.sizes[d] if d < feature else 1
     return empty(x.nd, sizes, x.dt)
 
 
-cdef object apply(str op, object input, double p, bint train, bint inplace, bint feature, bint alpha):
+cdef object apply(str op, object input, double p, bint train, bint inplace, int feature, bint alpha):
     cdef Tensor x, noise, out
     check(op, input, p)
     x = <Tensor>input
@@ -74,18 +74,18 @@ cdef object apply_alpha(Tensor x, Tensor noise, double p, bint inplace):
 
 
 # ==== torch.dropout and so on =========================================================================
-cdef object define(str name, bint inplace, bint feature, bint alpha):
+cdef object define(str name, bint inplace, int feature, bint alpha):
     def fn(input, double p, bint train):
         return apply(name, input, p, train, inplace, feature, alpha)
     fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = f"nn.functional's {'feature_' * feature}{'alpha_' * alpha}dropout{' in place' * inplace}, with every argument given."
+    fn.__doc__ = f"nn.functional's {'feature_' * bool(feature)}{'alpha_' * alpha}dropout{' in place' * inplace}, with every argument given."
     FUNCTIONS[name] = fn
     return 0
 
-for feature in (False, True):
+for feature in (0, 2):
     for alpha in (False, True):
         for inplace in (False, True):
-            define("feature_" * feature + "alpha_" * alpha + "dropout" + "_" * inplace, inplace, feature, alpha)
+            define("feature_" * bool(feature) + "alpha_" * alpha + "dropout" + "_" * inplace, inplace, feature, alpha)
 
 
 # ==== nn.functional ===================================================================================
@@ -101,26 +101,25 @@ def dropout(input, p=0.5, training=True, inplace=False):
     Raises:
         ValueError: p lies outside [0, 1].
     """
-    return apply("dropout", input, chance(p), training, inplace, False, False)
+    return apply("dropout", input, chance(p), training, inplace, 0, False)
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Dropout for selu networks: keeps mean and variance."""
-    return apply("alpha_dropout", input, chance(p), training, inplace, False, True)
+    return apply("alpha_dropout", input, chance(p), training, inplace, 0, True)
 
 
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """alpha_dropout() of whole channels (dimension 1)."""
-    return apply("feature_alpha_dropout", input, chance(p), training, inplace, True, True)
+    return apply("feature_alpha_dropout", input, chance(p), training, inplace, 2, True)
 
 
 cdef object channels(str op, object input, object p, object training, object inplace, bint batched):
     """dropout of channels; not batched: of dimension 0."""
     cdef double v = chance(p)
-    if batched:
-        return apply(op, input, v, training, inplace, True, False)
-    out = apply(op, input.unsqueeze_(0) if inplace else input.unsqueeze(0), v, training, inplace, True, False)
-    return out.squeeze_(0) if inplace else out.squeeze(0)
+    if batched or inplace:
+        return apply(op, input, v, training, inplace, 2 if batched else 1, False)
+    return apply(op, input.unsqueeze(0), v, training, False, 2, False).squeeze(0)
 
 
 def dropout1d(input, p=0.5, training=True, inplace=False):

@@ -433,6 +433,7 @@ cdef Tensor into(object out, Tensor shaped, str op):
     if grad_enabled() and (t.requires() or shaped.requires()):
         raise RuntimeError(f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                            "arguments requires grad.")
+    check_inplace(t, False)
     t.resize_(shape_of(shaped))
     t.bump()
     return t

@@ -125,19 +125,22 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, bi
 
 cdef Tensor new_like(Tensor x, int dt, object memory_format):
     """New tensor of x's shape: strides as x's, or row-major, or channels_last."""
-    cdef int64_t st[4]
+    cdef int64_t st[5]
+    cdef int nd, d
     if memory_format is None or memory_format is geometry.preserve_format:
         return empty_like(x, dt)
     if memory_format is geometry.contiguous_format:
         return empty(x.nd, x.sizes, dt)
-    if memory_format is geometry.channels_last:
-        if x.nd != 4:
-            raise RuntimeError("required rank 4 tensor to use channels_last format")
+    if memory_format is geometry.channels_last or memory_format is geometry.channels_last_3d:
+        nd = 4 if memory_format is geometry.channels_last else 5
+        if x.nd != nd:
+            raise RuntimeError(f"required rank {nd} tensor to use {memory_format._name} format")
         st[1] = 1
-        st[3] = x.sizes[1]
-        st[2] = st[3] * x.sizes[3]
+        st[nd - 1] = x.sizes[1]
+        for d in range(nd - 2, 1, -1):
+            st[d] = st[d + 1] * x.sizes[d + 1]
         st[0] = st[2] * x.sizes[2]
-        return empty_strided(4, x.sizes, st, dt)
+        return empty_strided(nd, x.sizes, st, dt)
     raise NotImplementedError(f"memory format {memory_format} is not supported by tensotron")
 
 

@@ -286,8 +286,8 @@ cdef class Tensor:
 
     def is_contiguous(self, memory_format=geometry.contiguous_format):
         """Whether the elements lie in row-major order (or that of channels_last) without gaps."""
-        if memory_format is geometry.channels_last:
-            return channels_last_order(self)
+        if memory_format is geometry.channels_last or memory_format is geometry.channels_last_3d:
+            return channels_last_order(self, 4 if memory_format is geometry.channels_last else 5)
         return self.contiguous
 
     def data_ptr(self):
@@ -504,11 +504,11 @@ cdef class Tensor:
 cdef list DT_NAMES = ["torch.float32", "torch.float64", "torch.int64", "torch.int32", "torch.uint8", "torch.bool"]
 
 
-cdef bint channels_last_order(Tensor t):
+cdef bint channels_last_order(Tensor t, int nd):
     cdef int64_t expect = 1
-    if t.nd != 4:
+    if t.nd != nd:
         return False
-    for d in (1, 3, 2, 0):
+    for d in (1, *range(nd - 1, 1, -1), 0):
         if t.sizes[d] != 1:
             if t.strides[d] != expect:
                 return False

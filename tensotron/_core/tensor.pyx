@@ -192,13 +192,49 @@ cdef Tensor empty_strided(int nd, const int64_t* sizes, const int64_t* strides, 
     return t
 
 
+cdef bint is_dense(Tensor t) noexcept:
+    """Whether the elements fill a block of memory, in whatever order of dimensions."""
+    cdef int64_t expect = 1
+    cdef uint64_t placed = 0
+    cdef int d, left = 0
+    for d in range(t.nd):
+        left += t.sizes[d] > 1
+    while left:
+        for d in range(t.nd):
+            if t.sizes[d] > 1 and t.strides[d] == expect and not placed >> d & 1:
+                placed |= <uint64_t>1 << d
+                expect *= t.sizes[d]
+                left -= 1
+                break
+        else:
+            return False
+    return True
+
+
+cdef bint row_major(Tensor t) noexcept:
+    """Whether the strides are those of a new tensor, those of dimensions of size 1 included."""
+    cdef int64_t expect = 1
+    cdef int d
+    for d in range(t.nd - 1, -1, -1):
+        if t.strides[d] != expect:
+            return False
+        if t.sizes[d] > 1:
+            expect *= t.sizes[d]
+    return True
+
+
 cdef bint dense_strides(Tensor t, int64_t* out) noexcept:
-    """Strides for a new tensor like t: t's own if t is dense and does not overlap, else t's order of
-    dimensions packed. False if row-major will do."""
+    """Strides for a new tensor like t: t's own if t is dense, else t's order of dimensions packed. False if
+    row-major will do."""
     cdef int order[64]
     cdef int i, j, k
     cdef int64_t n = 1
-    if t.contiguous or t.nd < 2:
+    if t.contiguous and row_major(t):
+        return False
+    if t.n == 0 or is_dense(t):
+        memcpy(out, t.strides, t.nd * sizeof(int64_t))
+        return True
+    if t.nd < 2:
         return False
     for i in range(t.nd):
         order[i] = i
