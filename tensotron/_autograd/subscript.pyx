@@ -9,6 +9,8 @@ from tensotron._core.tensor cimport (
     hooks, item_of, make_size, make_view, next_seq, rebase, same_shape, shape_of)
 from tensotron._cpu.backend cimport BOOL, I64, U8, item_size
 
+import numpy as _np
+
 cdef extern from "Python.h":
     int PySlice_Unpack(object slice, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t* step) except -1
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t length, Py_ssize_t* start, Py_ssize_t* stop, Py_ssize_t step)
@@ -315,7 +317,8 @@ cdef Tensor value_tensor(Tensor t, object value):
         return <Tensor>value
     if isinstance(value, complex):
         raise RuntimeError("value cannot be converted to type float without overflow")
-    if dt_.scalar_code(value) < 0:
+    # of numpy's scalars only integers and float64, which is a Python float
+    if dt_.scalar_code(value) < 0 or isinstance(value, (_np.floating, _np.bool_)) and not isinstance(value, float):
         module = type(value).__module__
         name = type(value).__name__ if module == "builtins" else f"{module}.{type(value).__name__}"
         raise TypeError(f"can't assign a {name} to a torch.{TYPE_NAMES[t.dt]}")

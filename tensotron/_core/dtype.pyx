@@ -116,11 +116,9 @@ cdef int scalar_code(object value) noexcept:
         return I64
     if isinstance(value, float):
         return default_code
-    if isinstance(value, _np.bool_):
-        return BOOL
     if isinstance(value, _np.integer):
         return I64
-    if isinstance(value, _np.floating):
+    if isinstance(value, (_np.floating, _np.bool_)):  # torch takes numpy's booleans for floats
         return default_code
     return -1
 

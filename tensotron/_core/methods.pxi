@@ -57,7 +57,10 @@ cdef class Tensor:
         return the_hooks.div(self, other)
 
     def __rtruediv__(self, other):
-        return the_hooks.rdiv(self, other)
+        out = the_hooks.rdiv(self, other)
+        if out is NotImplemented and is_array(other):
+            return self.reciprocal() * other
+        return out
 
     def __itruediv__(self, other):
         return the_hooks.idiv(self, other)
@@ -160,13 +163,13 @@ cdef class Tensor:
         return bool(item_of(self))
 
     def __float__(self):
-        return float(item_of(self))
+        return float(only_element(self))
 
     def __int__(self):
-        return int(item_of(self))
+        return int(only_element(self))
 
     def __complex__(self):
-        return complex(item_of(self))
+        return complex(only_element(self))
 
     def __index__(self):
         if self.n != 1 or dt_.is_float(self.dt):
@@ -555,11 +558,21 @@ cdef object add_tensor_hook(Tensor t, object hook):
     return HookHandle(node.tensor_hooks.setdefault(nr, []), hook)
 
 
+cdef object only_element(Tensor t):
+    if t.n != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return item_of(t)
+
+
+cdef bint is_array(object x):
+    import numpy
+    return isinstance(x, numpy.ndarray)
+
+
 cdef object equals_array(Tensor t, object other):
     """t == other for an ndarray: the only operator that takes one, as in PyTorch."""
     from tensotron._core import data
-    import numpy
-    if not isinstance(other, numpy.ndarray):
+    if not is_array(other):
         return NotImplemented
     try:
         other = data.as_tensor(other)
