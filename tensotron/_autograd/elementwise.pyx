@@ -1,5 +1,5 @@
 """Rows of the elementwise table: launch, graph, first and second derivatives."""
-from libc.math cimport isnan
+cimport cython
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
@@ -393,6 +393,7 @@ cdef inline int save_result(RowNode node, Tensor out) except -1:
     return 0
 
 
+@cython.freelist(128)
 cdef class RowNode(Node):
     """Node of a row of the elementwise table."""
 

@@ -2,7 +2,6 @@
 from libc.stdint cimport int64_t, uint64_t
 from libcpp.pair cimport pair
 from libcpp.queue cimport priority_queue
-from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cpython.object cimport PyObject
 
@@ -14,24 +13,62 @@ from tensotron._core.tensor cimport (
 import tensotron._core.tensor as _tensor
 
 
+cdef struct Info:
+    PyObject* node                    # kept alive by the roots
+    int waiting                       # edges into the node that have not delivered yet
+    bint needed                       # leads to something wanted
+    bint summed                       # the pending gradient was made here and may be added to in place
+
+
+cdef uint64_t run_count = 0
+cdef set active_runs = set()
+
+
 cdef class Run:
     """One backward pass: the nodes reachable from the roots, their pending gradients and dependencies."""
-    cdef unordered_map[size_t, int] index
-    cdef vector[PyObject*] nodes      # kept alive by the roots
-    cdef vector[int] waiting          # edges into the node that have not delivered yet
-    cdef vector[char] needed          # leads to something wanted
-    cdef vector[char] summed          # the pending gradient was made here and may be added to in place
+    cdef uint64_t id
+    cdef vector[Info] info
+    cdef dict elsewhere               # places of nodes that another active pass has marked as its own
     cdef list pending                 # per node: a Tensor or None; a list where the node has several outputs
     cdef priority_queue[pair[uint64_t, int]] ready
 
+    cdef int begin(self) except -1:
+        global run_count
+        run_count += 1
+        self.id = run_count
+        self.pending = []
+        self.info.reserve(16)
+        active_runs.add(self.id)
+        return 0
+
+    cdef int end(self) except -1:
+        active_runs.discard(self.id)
+        return 0
+
+    cdef int find(self, Node node) except -2:
+        """The node's place, or -1."""
+        if node.run_id == self.id:
+            return node.run_index
+        if self.elsewhere is not None:
+            return self.elsewhere.get(<size_t><void*>node, -1)
+        return -1
+
     cdef int add(self, Node node) except -1:
-        cdef int i = <int>self.nodes.size()
-        self.index[<size_t><void*>node] = i
-        self.nodes.push_back(<PyObject*>node)
-        self.waiting.push_back(0)
-        self.needed.push_back(1)
-        self.summed.push_back(0)
+        cdef int i = <int>self.info.size()
+        cdef Info entry
+        entry.node = <PyObject*>node
+        entry.waiting = 0
+        entry.needed = True
+        entry.summed = False
+        self.info.push_back(entry)
         self.pending.append(None)
+        if len(active_runs) > 1 and node.run_id in active_runs:
+            if self.elsewhere is None:
+                self.elsewhere = {}
+            self.elsewhere[<size_t><void*>node] = i
+        else:
+            node.run_id = self.id
+            node.run_index = i
         return i
 
     cdef int discover(self, list roots, bint only, set targets) except -1:
@@ -41,40 +78,40 @@ cdef class Run:
         cdef int i, k, j
         cdef Node node, follower
         cdef bint hit
+        stack.reserve(16)
         for root in roots:
             node = <Node>root
-            if self.index.count(<size_t><void*>node):
+            if self.find(node) >= 0:
                 continue
             stack.push_back(pair[int, int](self.add(node), 0))
             while stack.size():
                 i = stack.back().first
                 k = stack.back().second
-                node = <Node>self.nodes[i]
+                node = <Node>self.info[i].node
                 if k == node.n_next:
                     stack.pop_back()
                     if only:  # all nodes behind this one are done
                         hit = node in targets
                         for j in range(node.n_next):
                             follower = node.next_node(j)
-                            if follower is not None and self.needed[self.index[<size_t><void*>follower]]:
+                            if follower is not None and self.info[self.find(follower)].needed:
                                 hit = True
-                        self.needed[i] = hit
+                        self.info[i].needed = hit
                     continue
                 stack.back().second = k + 1
                 follower = node.next_node(k)
                 if follower is None:
                     continue
-                if not self.index.count(<size_t><void*>follower):
+                j = self.find(follower)
+                if j < 0:
                     j = self.add(follower)
                     stack.push_back(pair[int, int](j, 0))
-                else:
-                    j = self.index[<size_t><void*>follower]
-                self.waiting[j] += 1
+                self.info[j].waiting += 1
         return 0
 
-    cdef int deliver(self, int i, int nr, Tensor g, bint own) except -1:
+    cdef int deliver(self, int i, int nr, Tensor g) except -1:
         """Adds g to what node i has received for its output nr."""
-        cdef Node node = <Node>self.nodes[i]
+        cdef Node node = <Node>self.info[i].node
         cdef object before
         cdef list several
         if g is None:
@@ -85,11 +122,11 @@ cdef class Run:
             before = self.pending[i]
             if before is None:
                 self.pending[i] = g
-            elif self.summed[i] and not grad_enabled():
+            elif self.info[i].summed and not grad_enabled():
                 the_hooks.iadd(before, g)
             else:
                 self.pending[i] = the_hooks.add(before, g)
-                self.summed[i] = 1
+                self.info[i].summed = True
             return 0
         several = <list>self.pending[i]
         if several is None:
@@ -98,9 +135,9 @@ cdef class Run:
         return 0
 
     cdef int arrived(self, int i):
-        self.waiting[i] -= 1
-        if self.waiting[i] == 0:
-            self.ready.push(pair[uint64_t, int]((<Node>self.nodes[i]).seq, i))
+        self.info[i].waiting -= 1
+        if self.info[i].waiting == 0:
+            self.ready.push(pair[uint64_t, int]((<Node>self.info[i].node).seq, i))
         return 0
 
 cdef Hooks* the_hooks = hooks()
@@ -138,43 +175,40 @@ cdef object before_node(Node node, object grads):
     return many if node.n_out > 1 else many[0]
 
 
-cdef object execute(list roots, list grads, bint keep, bint create, list targets, bint accumulate):
+cdef object execute(list roots, list grads, bint keep, bint create, list targets):
     """Backward from roots [(node, nr)] with gradients. targets: None (all leaves), or [(node, nr)] whose
     gradients are wanted: returned as a list, the rest of the graph left alone."""
     cdef Run run = Run.__new__(Run)
-    cdef bint before, own
+    cdef bint before
     cdef Node node, follower
     cdef int i, j, k
     cdef object g, out
     cdef dict wanted = None
     cdef list captured = None
-    run.pending = []
-    if targets is not None:
-        wanted = {}
-        captured = [None] * len(targets)
-        for k in range(len(targets)):
-            wanted.setdefault(<size_t><void*>targets[k][0], []).append((targets[k][1], k))
-        run.discover([r[0] for r in roots], True, {t[0] for t in targets})
-    else:
-        run.discover([r[0] for r in roots], False, None)
+    run.begin()
     before = set_grad(create)
     try:
-        seen = set()
+        if targets is not None:
+            wanted = {}
+            captured = [None] * len(targets)
+            for k in range(len(targets)):
+                wanted.setdefault(<size_t><void*>targets[k][0], []).append((targets[k][1], k))
+            run.discover([r[0] for r in roots], True, {t[0] for t in targets})
+        else:
+            run.discover([r[0] for r in roots], False, None)
         for k in range(len(roots)):
-            i = run.index[<size_t><void*>roots[k][0]]
-            run.deliver(i, roots[k][1], <Tensor>grads[k], False)
-            if i not in seen:
-                seen.add(i)
-                if run.waiting[i] == 0:
-                    run.ready.push(pair[uint64_t, int]((<Node>run.nodes[i]).seq, i))
+            i = run.find(<Node>roots[k][0])
+            if run.pending[i] is None and run.info[i].waiting == 0:
+                run.ready.push(pair[uint64_t, int]((<Node>run.info[i].node).seq, i))
+            run.deliver(i, roots[k][1], <Tensor>grads[k])
         while not run.ready.empty():
             i = run.ready.top().second
             run.ready.pop()
-            node = <Node>run.nodes[i]
+            node = <Node>run.info[i].node
             g = run.pending[i]
             run.pending[i] = None
             out = None
-            if run.needed[i] and g is not None:
+            if run.info[i].needed and g is not None:
                 if node.tensor_hooks is not None or node.pre_hooks is not None or node.retain is not None:
                     g = before_node(node, g)
                 if wanted is not None and <size_t><void*>node in wanted:
@@ -190,10 +224,10 @@ cdef object execute(list roots, list grads, bint keep, bint create, list targets
             if node.n_next == 1:
                 follower = node.next0
                 if follower is not None:
-                    j = run.index[<size_t><void*>follower]
+                    j = run.find(follower)
                     if type(out) is tuple or type(out) is list:
                         out = out[0]
-                    run.deliver(j, node.nr0, maybe(out), False)
+                    run.deliver(j, node.nr0, maybe(out))
                     out = None
                     run.arrived(j)
             else:
@@ -201,12 +235,13 @@ cdef object execute(list roots, list grads, bint keep, bint create, list targets
                     follower = node.next_node(k)
                     if follower is None:
                         continue
-                    j = run.index[<size_t><void*>follower]
+                    j = run.find(follower)
                     if out is not None:
-                        run.deliver(j, node.next_nr(k), maybe(out[k]), False)
+                        run.deliver(j, node.next_nr(k), maybe(out[k]))
                     run.arrived(j)
     finally:
         set_grad(before)
+        run.end()
     return captured
 
 
@@ -216,7 +251,7 @@ cdef bint leads_on(Run run, Node node):
     cdef Node follower
     for k in range(node.n_next):
         follower = node.next_node(k)
-        if follower is not None and run.needed[run.index[<size_t><void*>follower]]:
+        if follower is not None and run.info[run.find(follower)].needed:
             return True
     return False
 
@@ -297,10 +332,10 @@ def backward(tensors, grad_tensors=None, retain_graph=None, bint create_graph=Fa
     edges = root_edges(tensors)
     keep = create_graph if retain_graph is None else bool(retain_graph)
     if inputs is None:
-        execute(edges, grads, keep, create_graph, None, True)
+        execute(edges, grads, keep, create_graph, None)
         return
     wanted = as_tuple(inputs)
-    found = execute(edges, grads, keep, create_graph, target_edges(wanted), False)
+    found = execute(edges, grads, keep, create_graph, target_edges(wanted))
     before = set_grad(create_graph)
     try:
         for x, g in zip(wanted, found):
@@ -343,7 +378,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, bint create_grap
     edges = root_edges(outputs)
     targets = target_edges(inputs)
     keep = create_graph if retain_graph is None else bool(retain_graph)
-    found = execute(edges, grads, keep, create_graph, targets, False)
+    found = execute(edges, grads, keep, create_graph, targets)
     if not (allow_unused or materialize_grads) and any([g is None for g in found]):
         raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set "
                            "allow_unused=True if this is the desired behavior.")
@@ -362,7 +397,7 @@ cdef int tensor_backward(Tensor t, object gradient, object retain_graph, object 
         g = empty_like(t, t.dt)
         fill_with(g, 1)
         execute([(e, t.output_nr if t.grad_fn_ is not None else 0)], [g], create_graph if retain_graph is None else retain_graph,
-                create_graph, None, True)
+                create_graph, None)
         return 0
     backward((t,), (gradient,), retain_graph, create_graph, None, inputs)
     return 0

@@ -20,6 +20,7 @@ cdef class Node:
         return {}
 
 
+@cython.freelist(64)
 cdef class FnNode(Node):
     """Node whose backward is a Python-callable function."""
 
@@ -120,6 +121,7 @@ cdef Tensor unpack_saved(Node node, Tensor saved, int64_t version, int output_nr
     return v
 
 
+@cython.freelist(64)
 cdef class AccumulateGrad(Node):
     """Adds what it receives to the .grad of a leaf."""
 
@@ -292,12 +294,28 @@ cdef FnNode attach_all(list outs, str name, object backward, tuple inputs, tuple
 
 
 cdef FnNode attach(Tensor out, str name, object backward, tuple inputs, tuple save, object ctx):
-    return attach_all([out], name, backward, inputs, save, ctx)
+    cdef FnNode node
+    if save:
+        return attach_all([out], name, backward, inputs, save, ctx)
+    node = FnNode.__new__(FnNode)
+    node.node_name = name
+    node.backward = backward
+    node.ctx = ctx
+    node.seq = next_seq()
+    node.n_out = 1
+    node.out_dtype = out.dt
+    for x in inputs:
+        add_edge(node, <Tensor>x)
+    if dt_.is_float(out.dt):
+        out.grad_fn_ = node
+        out.output_nr = 0
+        out.leaf_grad = False
+    return node
 
 
 cdef Tensor record(Tensor out, str name, object backward, tuple inputs, tuple save, object ctx):
     if tt_grad and requires_any(inputs):
-        attach_all([out], name, backward, inputs, save, ctx)
+        attach(out, name, backward, inputs, save, ctx)
     return out
 
 

@@ -18,10 +18,6 @@ cdef class Tensor:
         self.grad_fn_, self.output_nr = t.grad_fn_, t.output_nr
         set_geometry(self, t.nd, t.sizes, t.strides)
 
-    def __dealloc__(self):
-        if self.sizes != NULL and self.sizes != self.inline_geometry:
-            free(self.sizes)
-
     cdef bint requires_base(self):
         return self.requires()
 
@@ -609,6 +605,50 @@ def _rebuild(array, bint requires_grad, cls):
         return _make_subclass(cls, t, requires_grad)
     t.leaf_grad = requires_grad
     return t
+
+
+cdef extern from *:
+    """
+    // The instance dict of Tensor: Cython would make one for every tensor, most of which need none.
+    static traverseproc tt_traverse;
+    static inquiry tt_clear;
+    static destructor tt_dealloc;
+    static Py_ssize_t tt_dict_offset;
+    static PyObject** tt_dict(PyObject* o) { return (PyObject**)((char*)o + tt_dict_offset); }
+    static int tt_traverse_dict(PyObject* o, visitproc visit, void* arg) {
+      Py_VISIT(*tt_dict(o));
+      return tt_traverse(o, visit, arg);
+    }
+    static int tt_clear_dict(PyObject* o) {
+      Py_CLEAR(*tt_dict(o));
+      return tt_clear(o);
+    }
+    static void tt_dealloc_dict(PyObject* o) {
+      if (*tt_dict(o)) {
+        PyObject_GC_UnTrack(o);
+        Py_CLEAR(*tt_dict(o));
+      }
+      tt_dealloc(o);
+    }
+    static PyGetSetDef tt_dict_getset = {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr};
+    static int tt_add_dict(PyTypeObject* t, Py_ssize_t offset) {
+      tt_dict_offset = t->tp_dictoffset = offset;
+      tt_traverse = t->tp_traverse, t->tp_traverse = tt_traverse_dict;
+      tt_clear = t->tp_clear, t->tp_clear = tt_clear_dict;
+      tt_dealloc = t->tp_dealloc, t->tp_dealloc = tt_dealloc_dict;
+      PyObject* d = PyDescr_NewGetSet(t, &tt_dict_getset);
+      if (!d) return -1;
+      const int rc = PyDict_SetItemString(t->tp_dict, "__dict__", d);
+      Py_DECREF(d);
+      PyType_Modified(t);
+      return rc;
+    }
+    """
+    int tt_add_dict(PyTypeObject* t, Py_ssize_t offset) except -1
+
+cdef Tensor _probe = Tensor.__new__(Tensor)
+tt_add_dict(<PyTypeObject*>Tensor, <char*>&_probe.attributes - <char*><void*>_probe)
+_probe = None
 
 
 cdef int add_method(str name, object fn) except -1:

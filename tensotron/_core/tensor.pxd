@@ -1,4 +1,5 @@
 # The tensor, its storage and the base of graph nodes: the types that every other module uses.
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from tensotron._cpu.backend cimport Record
@@ -38,6 +39,8 @@ cdef class Node:
     cdef list retain           # (output number, weak reference to a tensor that retains its grad)
     cdef object metadata
     cdef void* view            # the Python view of this node, while it lives
+    cdef uint64_t run_id       # last backward pass that met this node, and its place there
+    cdef int run_index
     # gradients of the outputs -> gradients of the inputs. One output: a Tensor or None; several: a list.
     # One input: a Tensor or None; several: a tuple or list.
     cdef object apply(self, object grads)
@@ -96,7 +99,8 @@ cdef class Tensor:
     cdef VersionCounter counter  # None: the storage's
     cdef void* accumulator     # AccumulateGrad node, not owned
     cdef dict hooks
-    cdef dict __dict__
+    cdef object heap_geometry  # bytearray holding sizes and strides of many dimensions
+    cdef PyObject* attributes  # the instance's __dict__, made on first use
     cdef object __weakref__
 
     cdef inline int64_t version(self):

@@ -5,7 +5,7 @@ from cpython.object cimport Py_EQ, PyObject, PyTypeObject
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
-from libc.stdlib cimport free, malloc
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.string cimport memcpy
 
 from tensotron._core cimport dtype as dt_
@@ -108,13 +108,12 @@ cdef int set_geometry(Tensor t, int nd, const int64_t* sizes, const int64_t* str
     if nd > INLINE_DIMS:
         if nd > 64:
             raise RuntimeError("tensors of more than 64 dimensions are not supported")
-        if t.sizes != NULL and t.sizes != t.inline_geometry:
-            free(t.sizes)
-        t.sizes = <int64_t*>malloc(2 * nd * sizeof(int64_t))
+        room = bytearray(2 * nd * sizeof(int64_t))
+        t.sizes = <int64_t*>PyByteArray_AS_STRING(room)
         t.strides = t.sizes + nd
+        kept = t.heap_geometry  # `sizes` may point into it
+        t.heap_geometry = room
     else:
-        if t.sizes != NULL and t.sizes != t.inline_geometry:
-            free(t.sizes)
         t.sizes = t.inline_geometry
         t.strides = t.inline_geometry + INLINE_DIMS
     t.nd = nd
