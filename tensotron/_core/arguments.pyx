@@ -18,7 +18,8 @@ def kind(x):
 def invalid(str op, args, dict kwargs, *signatures):
     """The TypeError for arguments that fit none of several signatures."""
     got = [kind(a) for a in args] + [f"{k}={kind(v)}" for k, v in kwargs.items() if v is not None]
-    return TypeError(f"{op}() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of:\n"
+    trailing = ", " if got and not args else ""  # torch's
+    return TypeError(f"{op}() received an invalid combination of arguments - got ({', '.join(got)}{trailing}), but expected one of:\n"
                      + "".join([f" * ({s})\n" for s in signatures]))
 
 

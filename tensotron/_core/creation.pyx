@@ -15,7 +15,6 @@ import numpy as _np
 
 from tensotron._core import geometry
 from tensotron._core.arguments import invalid, kind
-from tensotron._core.dtype import TO_NUMPY
 
 cdef extern from *:
     """
@@ -272,11 +271,11 @@ cdef Tensor range_out(object out, int64_t n, int code):
     return t
 
 
-cdef Tensor count_up(Tensor t, object start, object step):
-    """Writes start, start + step, ..."""
+cdef Tensor count_up(Tensor t, int op, object start, object step):
+    """Writes start, start + step, ... (op 0) or the elements of linspace(start, step) (op 1)."""
     cdef Record r
     cdef Tensor flat = t if t.contiguous else empty(t.nd, t.sizes, t.dt)
-    begin(&r, K_arange, 0, 1, 0, flat.dt)
+    begin(&r, K_arange, op, 1, 0, flat.dt)
     set_arg(&r, 0, flat)
     r.ndim = 1
     r.size[0] = flat.n
@@ -333,7 +332,7 @@ def arange(*args, start=None, end=None, step=None, out=None, dtype=None, layout=
     if not 0 <= length < 9.2e18:
         raise RuntimeError("invalid size, possible overflow?")
     n = <int64_t>length
-    return finish(count_up(range_out(out, n, code), start, step), requires_grad)
+    return finish(count_up(range_out(out, n, code), 0, start, step), requires_grad)
 
 
 def range_(start, end, step=1, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):
@@ -353,22 +352,12 @@ def range_(start, end, step=1, *, out=None, dtype=None, layout=None, device=None
     if not dt_.is_float(code):
         start, end, step = int(start), int(end), int(step)
     n = <int64_t>((<double>end - <double>start) / <double>step) + 1
-    return finish(count_up(range_out(out, n, code), start, step), requires_grad)
+    return finish(count_up(range_out(out, n, code), 0, start, step), requires_grad)
 
 
-cdef object spaced(object start, object end, int64_t steps, int code):
-    """`steps` evenly spaced numbers, counted from both ends so that the last is exact."""
-    work = _np.float32 if code == F32 else _np.float64
-    half = steps // 2
-    values = _np.empty(steps, work)
-    up = _np.arange(steps).astype(work)
-    first, last = work(start), work(end)
-    step = (last - first) / work(steps - 1) if steps > 1 else work(0)
-    values[:half] = first + step * up[:half]
-    values[half:] = last - step * (work(steps - 1) - up[half:])
-    if steps == 1:
-        values[:] = first
-    return values
+cdef Tensor spaced(object start, object end, int64_t steps, int code):
+    """`steps` evenly spaced numbers in a floating dtype."""
+    return count_up(empty(1, &steps, code), 1, start, end)
 
 
 LINSPACE = ("Tensor start, Tensor end, int steps, " + OPTIONS, "Number start, Tensor end, int steps, " + OPTIONS,
@@ -378,6 +367,7 @@ LINSPACE = ("Tensor start, Tensor end, int steps, " + OPTIONS, "Number start, Te
 cdef Tensor spaced_tensor(str op, object start, object end, object steps, object base, object out, object dtype, bint requires_grad):
     cdef int code = dtype_arg(dtype, op, (<Tensor?>out).dt if out is not None else dt_.default_float())
     cdef int64_t n
+    cdef Tensor t
     if isinstance(steps, (float, str, bool)) or not hasattr(steps, "__index__"):
         raise invalid(op, (start, end, steps), {}, *LINSPACE)
     n = int_arg(steps, op, "steps", 3)
@@ -395,15 +385,20 @@ cdef Tensor spaced_tensor(str op, object start, object end, object steps, object
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     if not dt_.is_float(code):
         start, end = int(start), int(end)
-    values = spaced(start, end, n, code)
+    t = spaced(start, end, n, code if dt_.is_float(code) else F64)
     if base is not None:
-        values = _np.power(values.dtype.type(base), values)
-    from tensotron._core.data import from_numpy
-    t = from_numpy(values.astype(TO_NUMPY[code]))
+        t = <Tensor>base_power(t, base)
     if out is not None:
         check_inplace(<Tensor>out, (<Tensor>out).requires())
-        return <Tensor>out.resize_((n,)).copy_(t)
-    return finish(<Tensor>t.clone(), requires_grad)
+        return (<Tensor>out).resize_((n,)).copy_(t)
+    return finish(<Tensor>t.to(dt_.of_code(code)), requires_grad)
+
+
+cdef object base_power(Tensor t, object base):
+    """base ** t, by the C library as in PyTorch."""
+    from tensotron._core.data import from_numpy
+    values = t.numpy()
+    return from_numpy(_np.power(values.dtype.type(base), values))
 
 
 def linspace(start, end, steps=None, *, out=None, dtype=None, layout=None, device=None, bint requires_grad=False, bint pin_memory=False):

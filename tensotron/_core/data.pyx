@@ -443,7 +443,7 @@ def legacy(int dt, bint any_dtype, tuple args, dict kwargs):
         if isinstance(first, Tensor):
             x = <Tensor>first
             if x.dt != dt and not any_dtype:
-                raise TypeError(f"expected {OPTIONS.format(C_NAMES[dt])}) (got {OPTIONS.format(C_NAMES[x.dt])})")
+                raise TypeError(f"expected {OPTIONS.format(C_NAMES[dt])}) (got {OPTIONS.format(C_NAMES[x.dt])}))")
             return record(alias(x), "AliasBackward0", _same_backward, (x,), None, None)
         if isinstance(first, Storage):
             t = Tensor.__new__(Tensor)

@@ -143,26 +143,57 @@ int k_fill(const Record& r) {
   return OK;
 }
 
+// torch fills vectors of 32 bytes, two at a time, from a rounded first element each, and what remains one by
+// one, with fused multiplications: the last bits depend on it.
 template <class T>
-static inline void arange_run(const Record& r, int64_t n) {
-  T* out = reinterpret_cast<T*>(r.arg[0].data);
-  if (r.arg[0].dtype == F32 || r.arg[0].dtype == F64) {
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(r.reals[0] + double(i) * r.reals[1]);
-  } else {
-    for (int64_t i = 0; i < n; ++i)
-      out[i] = static_cast<T>(uint64_t(r.ints[0]) + uint64_t(i) * uint64_t(r.ints[1]));
-  }
+static inline void arange_floats(T* out, int64_t n, double start, double step) {
+  constexpr int64_t LANES = 32 / sizeof(T);
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES)
+    for (int64_t v = i; v < i + 2 * LANES; v += LANES) {
+      const double base = static_cast<T>(__builtin_fma(step, double(v), start));
+      for (int64_t k = 0; k < LANES; ++k) out[v + k] = static_cast<T>(__builtin_fma(step, double(k), base));
+    }
+  for (; i < n; ++i) out[i] = static_cast<T>(__builtin_fma(step, double(i), start));
 }
 
-// arg[0] = out, contiguous; start and step in reals (floating point) or ints.
+template <class T>
+static inline void arange_ints(T* out, int64_t n, int64_t start, int64_t step) {
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(uint64_t(start) + uint64_t(i) * uint64_t(step));
+}
+
+static inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+// Counted from both ends, so that the last element is exact.
+template <class T>
+static inline void linspace_floats(T* out, int64_t n, T start, T end) {
+  const T step = n > 1 ? (end - start) / static_cast<T>(n - 1) : T(0);
+  const int64_t half = n > 1 ? n / 2 : n;
+  for (int64_t i = 0; i < half; ++i) out[i] = fused(step, static_cast<T>(i), start);
+  for (int64_t i = half; i < n; ++i) out[i] = fused(-step, static_cast<T>(n - i - 1), end);
+}
+
+// arg[0] = out, contiguous. op 0: start and step in reals (floating point) or ints; op 1: linspace, start and end
+// in reals, floating point only.
 int k_arange(const Record& r) {
   const int64_t n = r.size[0];
+  char* out = r.arg[0].data;
+  if (r.op == 1) {
+    if (r.arg[0].dtype == F32)
+      linspace_floats(reinterpret_cast<float*>(out), n, static_cast<float>(r.reals[0]), static_cast<float>(r.reals[1]));
+    else if (r.arg[0].dtype == F64)
+      linspace_floats(reinterpret_cast<double*>(out), n, r.reals[0], r.reals[1]);
+    else
+      return UNSUPPORTED;
+    return OK;
+  }
   switch (r.arg[0].dtype) {
-    case F32: arange_run<float>(r, n); break;
-    case F64: arange_run<double>(r, n); break;
-    case I64: arange_run<int64_t>(r, n); break;
-    case I32: arange_run<int32_t>(r, n); break;
-    case U8: arange_run<uint8_t>(r, n); break;
+    case F32: arange_floats(reinterpret_cast<float*>(out), n, r.reals[0], r.reals[1]); break;
+    case F64: arange_floats(reinterpret_cast<double*>(out), n, r.reals[0], r.reals[1]); break;
+    case I64: arange_ints(reinterpret_cast<int64_t*>(out), n, r.ints[0], r.ints[1]); break;
+    case I32: arange_ints(reinterpret_cast<int32_t*>(out), n, r.ints[0], r.ints[1]); break;
+    case U8: arange_ints(reinterpret_cast<uint8_t*>(out), n, r.ints[0], r.ints[1]); break;
     default: return UNSUPPORTED;
   }
   return OK;
