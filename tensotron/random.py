@@ -1,7 +1,6 @@
 """State of the default generator: torch.random's names."""
 
 from tensotron._core.generator import (
-    default_generator,
     fork_rng,
     get_rng_state,
     initial_seed,

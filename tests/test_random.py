@@ -73,7 +73,13 @@ def test_floating_streams(fill, dtype):
 @pytest.mark.parametrize("dtype", [*INTEGERS, "bool"])
 @pytest.mark.parametrize(
     "fill",
-    [lambda t: t.bernoulli_(0.3), lambda t: t.random_(), lambda t: t.random_(2), lambda t: t.random_(0, 2), lambda t: t.random_(1, None)],
+    [
+        lambda t: t.bernoulli_(0.3),
+        lambda t: t.random_(),
+        lambda t: t.random_(2),
+        lambda t: t.random_(0, 2),
+        lambda t: t.random_(1, None),
+    ],
 )
 def test_integer_streams(fill, dtype):
     same(lambda lib: stream(fill)(lib, dtype))
@@ -96,7 +102,9 @@ def test_bernoulli_of_tensors():
     same(run)
 
 
-@pytest.mark.parametrize("bounds", [(0, 10), (-5, 2**20), (0, 2**28 - 1), (0, 2**28), (0, 2**40), (-(2**62), 2**62), (0, 2**63 - 1)])
+@pytest.mark.parametrize(
+    "bounds", [(0, 10), (-5, 2**20), (0, 2**28 - 1), (0, 2**28), (0, 2**40), (-(2**62), 2**62), (0, 2**63 - 1)]
+)
 def test_randint(bounds):
     same(lambda lib: [lib.manual_seed(1) and None, lib.randint(*bounds, (40,)), lib.get_rng_state()])
 
@@ -107,7 +115,9 @@ def test_randperm(dtype, n):
     same(lambda lib: [lib.manual_seed(1) and None, lib.randperm(n, dtype=getattr(lib, dtype)), lib.get_rng_state()])
 
 
-@pytest.mark.parametrize("args", [(0, 2**25), (2**24 + 1, 2**30), (-(2**40), 2**61), (2**53 + 1, 2**60), (-(2**63), 2**63 - 1), (2**24, 2**24 + 1)])
+@pytest.mark.parametrize(
+    "args", [(0, 2**25), (2**24 + 1, 2**30), (-(2**40), 2**61), (2**53 + 1, 2**60), (-(2**63), 2**63 - 1), (2**24, 2**24 + 1)]
+)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_bounds_beyond_the_mantissa(args, dtype):
     same(lambda lib: [lib.manual_seed(2) and None, lib.zeros(50, dtype=getattr(lib, dtype)).random_(*args)])
@@ -136,8 +146,10 @@ def test_dropout(dtype, p):
             y = F.dropout(x, p)
             y.backward(lib.ones_like(y) * 3)
             out += [y, x.grad, F.dropout(x * 1, p, inplace=True), F.dropout(x, p, training=False) is x]
-        for shape, fn in (((2, 3, 4), F.dropout1d), ((3, 4), F.dropout1d), ((2, 3, 4, 5), F.dropout2d), ((2, 3, 2, 2, 2), F.dropout3d),
-                          ((3, 2, 2, 2), F.dropout3d), ((2, 3, 4), F.feature_alpha_dropout), ((4, 9), F.alpha_dropout)):  # fmt: skip
+        for shape, fn in (((2, 3, 4), F.dropout1d), ((3, 4), F.dropout1d), ((2, 3, 4, 5), F.dropout2d), ((2, 3, 2, 2, 2),
+            F.dropout3d),
+                          ((3, 2, 2, 2), F.dropout3d), ((2, 3, 4), F.feature_alpha_dropout), ((4, 9),
+                          F.alpha_dropout)):  # fmt: skip
             for inplace in (False, True):
                 out.append(fn(lib.ones(shape, dtype=getattr(lib, dtype)), p, True, inplace))
         return [*out, lib.get_rng_state()]
@@ -180,9 +192,11 @@ def test_normal_of_tensors():
     "make",
     [
         lambda lib, x: x.uniform_(), lambda lib, x: x.normal_(), lambda lib, x: x.bernoulli_(), lambda lib, x: x.random_(),
-        lambda lib, x: x.random_(5), lambda lib, x: x.random_(1, 5), lambda lib, x: x.exponential_(), lambda lib, x: x.geometric_(0.5),
+        lambda lib, x: x.random_(5), lambda lib, x: x.random_(1, 5), lambda lib, x: x.exponential_(), lambda lib,
+        x: x.geometric_(0.5),
         lambda lib, x: x.cauchy_(), lambda lib, x: x.log_normal_(), lambda lib, x: x.bernoulli_(x.detach()),
-        lambda lib, x: lib.bernoulli(x), lambda lib, x: lib.normal(x, 1.0), lambda lib, x: lib.normal(1.0, x), lambda lib, x: lib.normal(x, x),
+        lambda lib, x: lib.bernoulli(x), lambda lib, x: lib.normal(x, 1.0), lambda lib, x: lib.normal(1.0, x), lambda lib,
+        x: lib.normal(x, x),
     ],
 )  # fmt: skip
 def test_no_gradient_through_random_numbers(make):
@@ -198,25 +212,34 @@ def test_no_gradient_through_random_numbers(make):
 MISUSE = """
 lib.rand(-1) | lib.rand(2, dtype=lib.int64) | lib.rand(2.5) | lib.rand(2, out=lib.empty(2, dtype=lib.float64), dtype=lib.float32)
 lib.randn(2, dtype=lib.int64) | lib.rand(2, device="cuda") | lib.randint(5, 3, (2,)) | lib.randint(0, (2,))
-lib.randint(0, 300, (2,), dtype=lib.uint8) | lib.randint(-1, 3, (2,), dtype=lib.uint8) | lib.randint(0, 2**40, (2,), dtype=lib.int32)
-lib.randint(0, 3, (2,), dtype=lib.bool) | lib.randint(0.5, 2, (2,)) | lib.randint(0, 2**63, (2,)) | lib.randint(3) | lib.randint(1, 5, 2)
+lib.randint(0, 300, (2,), dtype=lib.uint8) | lib.randint(-1, 3, (2,), dtype=lib.uint8)
+lib.randint(0, 2**40, (2,), dtype=lib.int32)
+lib.randint(0, 3, (2,), dtype=lib.bool) | lib.randint(0.5, 2, (2,)) | lib.randint(0, 2**63, (2,)) | lib.randint(3)
+lib.randint(1, 5, 2)
 lib.rand_like(lib.zeros(2, dtype=lib.int64)) | lib.rand_like(3) | lib.randperm(-1) | lib.randperm(300, dtype=lib.uint8)
 lib.randperm(3, dtype=lib.bool) | lib.randperm(2.0) | lib.randperm(2**24 + 2, dtype=lib.float32)
-x.uniform_(3, 1) | x.uniform_(float("nan"), 1) | x.uniform_(0, float("inf")) | x.uniform_(-3e38, 3e38) | x.uniform_("a") | x.uniform_(a=3)
-x.normal_(0, -1) | x.normal_(0, float("nan")) | x.long().normal_() | lib.normal(0, 1) | lib.normal(0.0, -1.0, (2,)) | lib.normal(x, -1.0)
+x.uniform_(3, 1) | x.uniform_(float("nan"), 1) | x.uniform_(0, float("inf")) | x.uniform_(-3e38, 3e38) | x.uniform_("a")
+x.uniform_(a=3)
+x.normal_(0, -1) | x.normal_(0, float("nan")) | x.long().normal_() | lib.normal(0, 1) | lib.normal(0.0, -1.0, (2,))
+lib.normal(x, -1.0)
 lib.normal(x, x - 1) | lib.normal(x, lib.ones(3)) | lib.normal(x.long(), 1.0) | lib.bernoulli(x + 2) | lib.bernoulli(x.long())
-lib.bernoulli(x, 2.0) | lib.bernoulli(0.5) | x.bernoulli_(2.0) | x.bernoulli_(lib.ones(3)) | x.bernoulli_(x.long()) | x.bernoulli_("a")
+lib.bernoulli(x, 2.0) | lib.bernoulli(0.5) | x.bernoulli_(2.0) | x.bernoulli_(lib.ones(3)) | x.bernoulli_(x.long())
+x.bernoulli_("a")
 x.exponential_(0) | x.long().exponential_() | x.geometric_(0) | x.geometric_(1) | x.bool().geometric_(0.5) | x.log_normal_(0, 0)
 x.long().log_normal_() | x.cauchy_(0, 0) | x.int().cauchy_() | x.random_(3, 1) | x.random_(0) | x.byte().random_(0, 300)
 x.bool().random_(0, 3) | x.int().random_(-2**63, None) | x.random_(1.5) | x.requires_grad_().uniform_()
 lib.zeros(1).expand(3).normal_() | lib.zeros(1).expand(3).bernoulli_(lib.tensor(0.5))
-lib.multinomial(w, 5) | lib.multinomial(w, 0) | lib.multinomial(w * 0, 1) | lib.multinomial(w - 2, 1) | lib.multinomial(w * 0, 2, True)
-lib.multinomial(w - 2, 2, True) | lib.multinomial(w / 0, 2, True) | lib.multinomial(w.long(), 1) | lib.multinomial(lib.ones(2, 2, 2), 1)
+lib.multinomial(w, 5) | lib.multinomial(w, 0) | lib.multinomial(w * 0, 1) | lib.multinomial(w - 2, 1)
+lib.multinomial(w * 0, 2, True)
+lib.multinomial(w - 2, 2, True) | lib.multinomial(w / 0, 2, True) | lib.multinomial(w.long(), 1)
+lib.multinomial(lib.ones(2, 2, 2), 1)
 lib.multinomial(lib.ones(()), 1) | lib.multinomial(w, 1, out=lib.zeros(1)) | lib.multinomial(w, 1.5) | lib.multinomial([1.0], 1)
 lib.manual_seed(2**64) | lib.manual_seed(-(2**63) - 1) | lib.Generator().manual_seed(1.5) | lib.Generator().manual_seed(True)
-lib.Generator("cuda") | lib.Generator(3) | lib.Generator("meta") | lib.Generator().set_state(x) | lib.Generator().set_state(x.byte())
+lib.Generator("cuda") | lib.Generator(3) | lib.Generator("meta") | lib.Generator().set_state(x)
+lib.Generator().set_state(x.byte())
 lib.Generator().set_state(lib.zeros(5056, dtype=lib.uint8)) | lib.set_rng_state(x) | lib.Generator().set_state(3)
-F.dropout(x, 2.0) | F.dropout(x, -0.1) | lib.dropout(x, 2.0, True) | F.dropout(x.long()) | F.dropout(3) | F.dropout(x.requires_grad_(), inplace=True)
+F.dropout(x, 2.0) | F.dropout(x, -0.1) | lib.dropout(x, 2.0, True) | F.dropout(x.long()) | F.dropout(3)
+F.dropout(x.requires_grad_(), inplace=True)
 F.dropout1d(x) | F.dropout1d(lib.ones(2, 3, 4, 5)) | F.dropout2d(x) | F.feature_alpha_dropout(x, 0.5, True)
 """
 
@@ -234,9 +257,12 @@ def test_factories():
         lib.manual_seed(9)
         g = lib.Generator().manual_seed(4)
         x = lib.zeros(3, 4).t()
-        return [lib.rand((2, 3)), lib.rand(2, 3, generator=g), lib.rand(size=(2,)), lib.randn([2], dtype=lib.float64, requires_grad=True),
-                lib.randint(high=5, size=(3,)), lib.randint(1, high=5, size=(3,), generator=g), lib.randint(5, (3,), dtype=lib.float32),
-                lib.rand_like(x), lib.randn_like(x, generator=g), lib.randint_like(x, 3), lib.randint_like(x, 1, 3, dtype=lib.int64),
+        return [lib.rand((2, 3)), lib.rand(2, 3, generator=g), lib.rand(size=(2,)), lib.randn([2], dtype=lib.float64,
+            requires_grad=True),
+                lib.randint(high=5, size=(3,)), lib.randint(1, high=5, size=(3,), generator=g), lib.randint(5, (3,),
+                dtype=lib.float32),
+                lib.rand_like(x), lib.randn_like(x, generator=g), lib.randint_like(x, 3), lib.randint_like(x, 1, 3,
+                dtype=lib.int64),
                 lib.rand(2, out=lib.empty(5)), lib.randperm(5, generator=g), lib.randperm(3, out=lib.empty(0)),
                 lib.initial_seed(), g.initial_seed(), g.get_state(), lib.get_rng_state()]  # fmt: skip
 
