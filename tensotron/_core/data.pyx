@@ -77,21 +77,22 @@ cdef Tensor share(object array, bint warn):
     cdef int64_t st[64]
     cdef size_t extent
     code = array_code(array.dtype)
+    strides = array.strides  # those of the buffer differ where there are no elements
     PyObject_GetBuffer(array, &view, PyBUF_STRIDED_RO)
     try:
         extent = view.itemsize
         for d in range(view.ndim):
             s[d] = view.shape[d]
-            if view.strides[d] < 0:
+            if strides[d] < 0:
                 raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not "
                                  "currently supported. (You can probably work around this by making a copy of your array  with "
                                  "array.copy().) ")
-            if view.strides[d] % view.itemsize:
+            if strides[d] % view.itemsize:
                 raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate "
                                  "the memory.")
-            st[d] = view.strides[d] // view.itemsize
+            st[d] = strides[d] // view.itemsize
             if s[d]:
-                extent += (s[d] - 1) * view.strides[d]
+                extent += (s[d] - 1) * <int64_t>strides[d]
         if not array.flags.writeable and warn:
             warn_once(f"The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to "
                       "this tensor will result in undefined behavior. You may want to copy the array to protect its data or make it "
@@ -255,7 +256,7 @@ cdef Tensor from_data(object data, int dt):
         if dt >= 0 and numpy_code(array.dtype) < 0 and array.dtype.isnative and array.dtype.kind in "iuf":
             array = array.astype(TO_NUMPY[dt])
         source = share(array, False)
-        t = empty(source.nd, source.sizes, source.dt if dt < 0 else dt)
+        t = empty_like(source, source.dt if dt < 0 else dt)
         copy_into(t, source)
         return t
     shape = measure(data)
