@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 from tensotron._autograd.elementwise cimport sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    VIEW_MULTI, VIEW_SINGLE, FnNode, Hooks, Node, Tensor, add_edge, add_method, alias, as_view, attach, attach_all, contiguous,
+    VIEW_MULTI, VIEW_SINGLE, FnNode, Hooks, Node, Tensor, add_edge, add_method, alias, as_view, attach, attach_all, check_inplace, contiguous,
     copy_into, empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, gradient_edge, hooks, make_size, make_view,
     next_seq, parse_sizes, record, same_shape, set_geometry, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
@@ -440,6 +440,26 @@ def broadcast_to(input, shape):
     return expand(input, shape)
 
 
+# ==== the same in place: other geometry for this tensor ===================================================
+cdef object in_place(object fn, str name):
+    """x.name_(...): x takes the geometry of fn(x, ...) and its history."""
+    def op_(self, *args, **kwargs):
+        cdef Tensor x = <Tensor?>self, v
+        check_inplace(x, x.requires())
+        v = <Tensor>fn(x, *args, **kwargs)
+        if x.base_ is not None and v.grad_fn_ is not None:
+            raise NotImplementedError(f"{name}_ on a view that requires grad is not supported")
+        set_geometry(x, v.nd, v.sizes, v.strides)
+        x.bump()
+        if v.grad_fn_ is not None:
+            x.grad_fn_, x.output_nr, x.leaf_grad = v.grad_fn_, 0, False
+        return x
+    op_.__name__ = op_.__qualname__ = name + "_"
+    op_.__doc__ = f"In-place version of {name}()."
+    add_method(name + "_", op_)
+    return op_
+
+
 # ==== parts ======================================================================================
 cdef Tensor part_of(Tensor x, object ctx):
     """The part that `ctx` describes: ("select", dim, index), ("slice", dim, start, stop, step)."""
@@ -522,7 +542,7 @@ def narrow(input, dim, start, length):
     if x.nd == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor):
-        if (<Tensor>start).nd != 0 or dt_.is_float((<Tensor>start).dt):
+        if (<Tensor>start).nd != 0 or not dt_.is_int((<Tensor>start).dt):
             raise RuntimeError("start must be an 0-dim integral Tensor.")
         start = start.item()
     if length < 0:
@@ -616,6 +636,10 @@ expose(_reshape_function, True, False)
 expose(_permute_function, True, False)
 for name, fn in {"moveaxis": movedim, "swapaxes": transpose, "swapdims": transpose}.items():
     expose(fn, True, True, name)
+
+for name, fn in {"transpose": transpose, "t": t, "squeeze": squeeze, "unsqueeze": unsqueeze, "swapaxes": transpose,
+                 "swapdims": transpose}.items():
+    in_place(fn, name)
 
 add_method("T", property(lambda self: reversed_dims(self)))
 add_method("mT", property(lambda self: last_two(self)))

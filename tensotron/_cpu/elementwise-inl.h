@@ -10,12 +10,13 @@ namespace TENSOTRON_ISA {
 
 #include "../_ops/functors.inc"
 
-typedef void (*RowFn)(void* out, const void* const* in, int64_t n, const Record& r);
+// `scalar`: the run is one that torch would do element by element (see p3 in elementwise.def).
+typedef void (*RowFn)(void* out, const void* const* in, int64_t n, const Record& r, bool scalar);
 
 template <class T, class F, int NIN>
-static void row_run(void* out, const void* const* in, int64_t n, const Record& r) {
+static void row_run(void* out, const void* const* in, int64_t n, const Record& r, bool scalar) {
   typedef Vec<T> V;
-  V p[4] = {V(T(r.reals[0])), V(T(r.reals[1])), V(T(r.reals[2])), V(T(0))};
+  V p[4] = {V(T(r.reals[0])), V(T(r.reals[1])), V(T(r.reals[2])), V(T(scalar))};
   T* o = static_cast<T*>(out);
   int64_t i = 0;
   V x[NIN], y[NIN];
@@ -43,7 +44,7 @@ static void row_run(void* out, const void* const* in, int64_t n, const Record& r
 // Integer arithmetic wraps: done on values that the compiler may not assume not to overflow.
 template <class F, int NIN>
 __attribute__((optimize("wrapv"))) static void row_run_int(void* out, const void* const* in, int64_t n,
-                                                           const Record& r) {
+                                                           const Record& r, bool) {
   const Int p[4] = {r.ints[0], r.ints[1], r.ints[2], r.ints[3]};
   Int* o = static_cast<Int*>(out);
   Int x[NIN];
@@ -118,6 +119,7 @@ static int row_general(const Record& r, RowFn fn) {
   const int compute = r.compute;
   enum Mode { DIRECT, BROADCAST, LOAD };
   Mode mode[MAX_ARGS];
+  bool strided = false;
   ConvertFn conv[MAX_ARGS];
   const char* filled[MAX_ARGS];
   int64_t stride[MAX_ARGS], isz[MAX_ARGS];
@@ -128,6 +130,7 @@ static int row_general(const Record& r, RowFn fn) {
     filled[k] = nullptr;
     const bool dense = a.dtype == compute && (stride[k] == 1 || n == 1);
     mode[k] = dense ? DIRECT : k > 0 && stride[k] == 0 ? BROADCAST : LOAD;
+    strided |= mode[k] == LOAD;
     conv[k] = k == 0 ? convert_fn(a.dtype, compute) : convert_fn(compute, a.dtype);
   }
   Outer it(r);
@@ -152,9 +155,9 @@ static int row_general(const Record& r, RowFn fn) {
       }
       char* o = r.arg[0].data + (it.offset[0] + i * stride[0]) * isz[0];
       if (mode[0] == DIRECT) {
-        fn(o, in, m, r);
+        fn(o, in, m, r, strided);
       } else {
-        fn(tile[0], in, m, r);
+        fn(tile[0], in, m, r, strided);
         conv[0](o, stride[0], tile[0], 1, m);
       }
     }
@@ -179,7 +182,7 @@ int k_elementwise(const Record& r) {
       in[k] = r.arg[k].data;
     }
     if (dense) {
-      fn(r.arg[0].data, in + 1, r.size[0], r);
+      fn(r.arg[0].data, in + 1, r.size[0], r, false);
       return OK;
     }
   }
