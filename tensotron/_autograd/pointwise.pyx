@@ -1,13 +1,15 @@
 """Elementwise ops: functions, methods, in-place forms and operators over the rows of the table."""
 from cpython.object cimport PyObject
 from libc.math cimport isnan
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, row_id
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty_like, fill_with, grad_enabled, hooks, maybe, rebase)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
+
+import numpy as _np
 
 FUNCTIONS = {}   # name -> public function
 METHODS_ONLY = {"__and__"}
@@ -183,6 +185,8 @@ cdef object binary(int row, str node, str name, object a, object b, int kind, ob
             na = number_value(a, dt)
         elif tb is None:
             nb = number_value(b, dt)
+        if (dt == U8 or dt == I32) and kind != FLOAT:  # what is wider, a number or 0-dim tensor, wraps first
+            ta, tb, na, nb = narrowed(ta, dt), narrowed(tb, dt), wrapped(na, dt), wrapped(nb, dt)
     if kind == FLOAT:
         compute = float_of(dt)
         result = compute
@@ -200,6 +204,14 @@ cdef double number_value(object v, int dt) except? -1:
     if isinstance(v, int) and not -(1 << 63) <= v < (1 << 63):
         raise RuntimeError("Overflow when unpacking long long")
     return <double>(<int64_t>v)
+
+
+cdef inline double wrapped(double v, int dt) noexcept:
+    return <double>(<uint8_t>(<int64_t>v)) if dt == U8 else <double>(<int32_t>(<int64_t>v))
+
+
+cdef inline Tensor narrowed(Tensor t, int dt):
+    return cast(t, dt) if t is not None and t.dt != dt and t.dt in (I64, I32) else t
 
 
 cdef object make_binary(str name, str row_name, str node, int kind, str doc, bint method=True, bint inplace=True):

@@ -292,7 +292,7 @@ cdef object op_div(object a, object b):
     return binary(ROW_div, "DivBackward0", "div", a, b, FLOAT, None, False, 0)
 
 cdef object op_rdiv(object a, object b):
-    return FUNCTIONS["reciprocal"](a) * b if operand(b) else NotImplemented
+    return FUNCTIONS["reciprocal"](a) * b if operand(b) or isinstance(b, _np.ndarray) else NotImplemented
 
 cdef object op_pow(object a, object b):
     return power(a, b, None, False) if operand(b) else NotImplemented
