@@ -1,4 +1,5 @@
 """Nodes of custom functions (autograd.Function)."""
+cimport cython
 import functools
 
 from tensotron._core cimport dtype as dt_
@@ -7,6 +8,7 @@ from tensotron._core.tensor cimport (
     save_input, save_output, set_grad, shape_of, unpack_saved, node_view, check_inplace)
 
 
+@cython.trashcan(True)  # a long chain is freed without recursion
 cdef class CustomNode(ViewedNode):
     """Context of a custom function's call, and its node in the graph."""
     cdef dict __dict__

@@ -394,6 +394,7 @@ cdef inline int save_result(RowNode node, Tensor out) except -1:
 
 
 @cython.freelist(128)
+@cython.trashcan(True)  # a long chain is freed without recursion
 cdef class RowNode(Node):
     """Node of a row of the elementwise table."""
 

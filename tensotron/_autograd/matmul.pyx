@@ -4,6 +4,7 @@ All are one kernel, `gemm`, on strided operands: transposes, broadcast batches a
 One node class serves them; what is no plain product (matmul of other than two matrices or vectors) is
 composed of views and these, as in PyTorch.
 """
+cimport cython
 from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport sum_to, sum_to_shape

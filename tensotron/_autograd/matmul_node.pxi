@@ -103,6 +103,7 @@ cdef enum Kind:
     LINEAR  # a @ b^T, plus a bias if there are three inputs
 
 
+@cython.trashcan(True)  # a long chain is freed without recursion
 cdef class MatmulNode(Node):
     """Node of a product of `a` and `b`; what was added to it, if anything, is input 0."""
     cdef int kind

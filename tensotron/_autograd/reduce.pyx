@@ -214,6 +214,7 @@ cdef Tensor restore(Tensor g, int nd, uint64_t mask, bint keepdim):
 
 
 @cython.freelist(64)
+@cython.trashcan(True)  # a long chain is freed without recursion
 cdef class SumNode(Node):
     """sum and mean: the gradient, divided by `divisor`, at every element that was summed."""
     cdef int nd

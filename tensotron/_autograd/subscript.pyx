@@ -1,5 +1,6 @@
 # distutils: language = c++
 """Tensor.__getitem__ and __setitem__: views for basic indices, copies for index tensors."""
+cimport cython
 from libc.stdint cimport int64_t
 
 from tensotron._autograd.index cimport index as index_by, index_put_inplace
@@ -31,6 +32,7 @@ cdef enum ViewKind:
 cdef tuple NODE_NAMES = ("SelectBackward0", "SliceBackward0", "UnsqueezeBackward0", "SqueezeBackward1", "AliasBackward0")
 
 
+@cython.trashcan(True)  # a long chain is freed without recursion
 cdef class DimNode(Node):
     """Node of a view that differs from its base along one dimension."""
     cdef int kind, dim
@@ -41,6 +43,7 @@ cdef class DimNode(Node):
         return gradient_of_view(self, <Tensor>grads)
 
 
+@cython.trashcan(True)
 cdef class DimScatterNode(Node):
     """Node of the gradient of a select or a slice: zeros with the gradient in place."""
     cdef DimNode view

@@ -98,6 +98,7 @@ cdef Node view_history(Tensor t):
     return node
 
 
+@cython.trashcan(True)  # a long chain is freed without recursion
 cdef class CopySlices(Node):
     """History of a base one of whose views was written in place: inside the view the gradient passes
     through the op's node, outside it stays."""

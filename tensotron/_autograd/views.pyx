@@ -1,4 +1,5 @@
 """Views, and the history of tensors that are views: AsStridedBackward and CopySlices."""
+cimport cython
 from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport sum_to_shape

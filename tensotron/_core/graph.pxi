@@ -99,20 +99,25 @@ cdef Tensor save_output(Tensor t):
     return alias(t)
 
 
+cdef str op_name(Node node):
+    """Name of a node without the Backward0 at its end."""
+    return node.node_name.rpartition("Backward")[0] or node.node_name
+
+
 cdef Tensor unpack_saved(Node node, Tensor saved, int64_t version, int output_nr):
     """output_nr: -1 for an input, else the number of the node's output that was saved."""
     cdef Tensor v
     cdef str origin = ""
     if saved.version() != version:
         if output_nr >= 0:
-            origin = f", which is output {output_nr} of {node.node_name},"
+            origin = f", which is output {output_nr} of {op_name(node)},"
         elif saved.grad_fn_ is not None:
-            origin = f", which is output {saved.output_nr} of {saved.grad_fn_.node_name},"
+            origin = f", which is output {saved.output_nr} of {op_name(saved.grad_fn_)},"
         raise RuntimeError(
             f"one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[torch.{TYPE_NAMES[saved.dt]} {list(shape_of(saved))}]{origin} is at version {saved.version()}; expected "
             f"version {version} instead. Hint: enable anomaly detection to find the operation that failed to compute "
-            f"its gradient, with torch.autograd.set_detect_anomaly(True).")
+            f"its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).")
     if output_nr < 0:
         return saved
     v = alias(saved)
@@ -122,6 +127,7 @@ cdef Tensor unpack_saved(Node node, Tensor saved, int64_t version, int output_nr
 
 
 @cython.freelist(64)
+@cython.trashcan(True)
 cdef class AccumulateGrad(Node):
     """Adds what it receives to the .grad of a leaf."""
 
@@ -193,6 +199,12 @@ cdef bint same_strides(Tensor a, Tensor b) noexcept:
 cdef int refresh_view(Tensor t) except -1:
     """Brings the grad_fn of a view up to date with in-place ops on its base or its other views."""
     if t.view_version != t.version() and t.base_.requires():
+        if t.view_kind == VIEW_NO_GRAD:
+            raise RuntimeError("A view was created in no_grad mode and its base or another view of its base has been modified "
+                               "inplace with grad mode enabled. Given that this use case is ambiguous and error-prone, it is "
+                               "forbidden. You can clarify your code by moving both the view and the inplace either both inside "
+                               "the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the "
+                               "inplace to be tracked).")
         t.grad_fn_ = the_hooks.view_history(t)
         t.output_nr = 0
         t.view_version = t.version()
@@ -485,6 +497,7 @@ cdef object node_view(Node node):
     return v
 
 
+@cython.trashcan(True)
 cdef class ViewedNode(Node):
     """A node that is its own Python view (custom functions)."""
 

@@ -230,7 +230,9 @@ cdef class Tensor:
     def __format__(self, spec):
         if self.nd == 0 and type(self) is Tensor:
             return format(item_of(self), spec)
-        return object.__format__(self, spec)
+        if spec:  # object.__format__ would name the module too
+            raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__")
+        return repr(self)
 
     # ---- shape -----------------------------------------------------------------------------
     @property
