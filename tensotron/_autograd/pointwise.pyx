@@ -103,7 +103,7 @@ cdef int refuse_bool(str name) except -1:
     if name == "neg":
         raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
                            "use the `~` or `logical_not()` operator instead.")
-    raise RuntimeError(f'"{name}_cpu" not implemented for \'Bool\'')
+    raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
 
 
 for name in ("sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
@@ -135,7 +135,7 @@ def bitwise_not(input, *, out=None):
     """Complement of the bits of an integer tensor; logical not of a bool one."""
     cdef Tensor x = tensor_arg(input, "bitwise_not", "input", 1)
     if dt_.is_float(x.dt):
-        raise RuntimeError(f"\"bitwise_not_cpu\" not implemented for '{TITLES[x.dt]}'")
+        raise NotImplementedError(f"\"bitwise_not_cpu\" not implemented for '{TITLES[x.dt]}'")
     cdef int row = row_id("logical_not" if x.dt == BOOL else "bitwise_not")
     return apply_row(row, None, x, None, None, 0, 0, 0, 1, I64, x.dt, maybe(out), False, 0, 0, 0)
 
@@ -148,7 +148,7 @@ def round(input, *, int decimals=0, out=None):
         refuse_bool("round")
     if decimals:
         if not dt_.is_float(x.dt):
-            raise RuntimeError(f"\"round_cpu\" not implemented for '{TITLES[x.dt]}'")
+            raise NotImplementedError(f"\"round_cpu\" not implemented for '{TITLES[x.dt]}'")
         ten = 10.0 ** abs(decimals)
         scaled = x.detach() * ten if decimals > 0 else x.detach() / ten
         rounded = round(scaled)
@@ -271,13 +271,13 @@ cdef object make_bitwise(str name, str logical):
     def op(input, other, *, out=None):
         dt = result_type_of(input, other)
         if dt_.is_float(dt):
-            raise RuntimeError(f"\"{name}_cpu\" not implemented for '{TITLES[dt]}'")
+            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{TITLES[dt]}'")
         return binary(row_id(name), None, name, input, other, SAME, out, False, 0)
 
     def op_(input, other):
         dt = result_type_of(input, other)
         if dt_.is_float(dt):
-            raise RuntimeError(f"\"{name}_cpu\" not implemented for '{TITLES[dt]}'")
+            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{TITLES[dt]}'")
         return binary(row_id(name), None, name, tensor_arg(input, name, "input", 1), other, SAME, input, True, 0)
 
     define(op, name, f"Elementwise {name} of integers or truth values.")
@@ -373,7 +373,7 @@ cdef object divide(object input, object other, object mode, object out, bint inp
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
     dt = result_type_of(input, other)
     if dt == BOOL:
-        raise RuntimeError(f"\"div_{mode}_cpu\" not implemented for 'Bool'")
+        raise NotImplementedError(f"\"div_{mode}_cpu\" not implemented for 'Bool'")
     return binary(row_id("div_" + mode), "DivBackward1", "div", input, other, SAME, out, inplace, 0)
 
 def div(input, other, *, rounding_mode=None, out=None):
@@ -389,7 +389,7 @@ def div_(input, other, *, rounding_mode=None):
 def floor_divide(input, other, *, out=None):
     """Division rounded towards minus infinity; it has no gradient."""
     if result_type_of(input, other) == BOOL:
-        raise RuntimeError("\"div_floor_cpu\" not implemented for 'Bool'")
+        raise NotImplementedError("\"div_floor_cpu\" not implemented for 'Bool'")
     return binary(row_id("div_floor"), None, "floor_divide", input, other, SAME, out, False, 0)
 
 def floor_divide_(input, other):
@@ -399,7 +399,7 @@ def floor_divide_(input, other):
 
 cdef object modulo(str name, str node, object input, object other, object out, bint inplace):
     if result_type_of(input, other) == BOOL:
-        raise RuntimeError(f"\"{name}_cpu\" not implemented for 'Bool'")
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
     return binary(row_id(name), node, name, input, other, SAME, out, inplace, 0)
 
 def remainder(input, other, *, out=None):
@@ -440,7 +440,7 @@ cdef object power(object base, object exponent, object out, bint inplace):
         return apply_row(row_id("ipow_scalar"), None, x, None, None, 0, 0, 0, 1, I64, dt, maybe(out), inplace, exponent, 0, 0)
     dt = result_type_of(base, exponent)
     if dt == BOOL:
-        raise RuntimeError("\"pow\" not implemented for 'Bool'")
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
     if not dt_.is_float(dt):
         return binary(row_id("ipow"), None, "pow", base, exponent, SAME, out, inplace, 0)
     return binary(row_id("pow"), "PowBackward1", "pow", base, exponent, SAME, out, inplace, 0)

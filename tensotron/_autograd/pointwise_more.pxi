@@ -41,7 +41,7 @@ cdef object clamp_any(object input, object lo, object hi, object out, bint inpla
                 raise TypeError(f"{name}(): argument must be a number or Tensor, not {type(bound).__name__}")
             dt = dt_.promote(dt, result_type_of(x, bound))
     if dt == BOOL:
-        raise RuntimeError(f"\"{name}_scalar_cpu\" not implemented for 'Bool'")
+        raise NotImplementedError(f"\"{name}_scalar_cpu\" not implemented for 'Bool'")
     compute = compute_of(dt)
     if hi is None:
         return apply_row(row_id("clamp_min"), CLAMP_NODES[name][0], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, lo, 0, 0)
@@ -209,7 +209,7 @@ NN_FUNCTIONS = {}
 cdef object activation(str row, str node, object input, bint inplace, double p0, double p1, double p2, str title):
     cdef Tensor x = tensor_arg(input, title, "input", 1)
     if not dt_.is_float(x.dt):
-        raise RuntimeError(f"\"{title}_cpu\" not implemented for '{TITLES[x.dt]}'")
+        raise NotImplementedError(f"\"{title}_cpu\" not implemented for '{TITLES[x.dt]}'")
     return apply_row(row_id(row), node, x, None, None, 0, 0, 0, 1, x.dt, x.dt, x if inplace else None, inplace, p0, p1, p2)
 
 
