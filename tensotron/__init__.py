@@ -58,6 +58,8 @@ FAMILIES = (
     "_autograd.conv",
     "_autograd.pool",
     "_autograd.reduce",
+    "_autograd.scan",
+    "_autograd.vector_norm",
     "_autograd.softmax",
     "_autograd.norm",
     "_autograd.loss",
@@ -66,7 +68,7 @@ _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:
     globals().update(getattr(_module, "FUNCTIONS", {}))
 
-from tensotron import autograd, nn, random  # noqa: E402
+from tensotron import autograd, linalg, nn, random  # noqa: E402
 from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 

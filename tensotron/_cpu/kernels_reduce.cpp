@@ -1,2 +1,3 @@
 // Part of one ISA's kernels; see kernels.cpp.
 #include "reduce-inl.h"
+#include "scan-inl.h"
