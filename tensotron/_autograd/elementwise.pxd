@@ -28,4 +28,5 @@ cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na
 cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes)
 cdef object sum_to_shape(Tensor g, object shape)
 cdef int result_type_of(object a, object b) except -1
+cdef int result_type_of_three(object a, object b, object c) except -1
 cdef bint is_number(object x) noexcept

@@ -64,13 +64,18 @@ cdef bint is_number(object x) noexcept:
 cdef int result_type_of(object a, object b) except -1:
     """dtype of a op b by torch's rules: tensors with dimensions before 0-dim tensors before Python numbers,
     a higher category winning."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and (<Tensor>a).dt == (<Tensor>b).dt:
+        return (<Tensor>a).dt
+    return result_type_of_three(a, b, None)
+
+
+cdef int result_type_of_three(object a, object b, object c) except -1:
+    """The same for three operands; None counts for nothing."""
     cdef int level[3]
     cdef int i, code
     cdef Tensor t
     level[:] = [-1, -1, -1]
-    if isinstance(a, Tensor) and isinstance(b, Tensor) and (<Tensor>a).dt == (<Tensor>b).dt:
-        return (<Tensor>a).dt
-    for x in (a, b):
+    for x in (a, b, c):
         if x is None:
             continue
         if isinstance(x, Tensor):

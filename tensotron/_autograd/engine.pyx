@@ -380,7 +380,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, bint create_grap
     keep = create_graph if retain_graph is None else bool(retain_graph)
     found = execute(edges, grads, keep, create_graph, targets)
     if not (allow_unused or materialize_grads) and any([g is None for g in found]):
-        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set "
+        at = [g is None for g in found].index(True)
+        raise RuntimeError(f"The differentiated Tensor at index {at} appears to not have been used in the graph. Set "
                            "allow_unused=True if this is the desired behavior.")
     if materialize_grads:
         found = [inputs[i].new_zeros(inputs[i].shape, requires_grad=True) if g is None else g for i, g in enumerate(found)]

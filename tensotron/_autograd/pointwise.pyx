@@ -3,10 +3,10 @@ from cpython.object cimport PyObject
 from libc.math cimport isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, row_id
+from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, result_type_of_three, row_id
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty_like, fill_with, grad_enabled, hooks, maybe, rebase)
+    Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty_like, fill_with, grad_enabled, hooks, maybe, rebase, record)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
 import numpy as _np
@@ -387,10 +387,17 @@ def div_(input, other, *, rounding_mode=None):
     return divide(input, other, rounding_mode, input, True)
 
 def floor_divide(input, other, *, out=None):
-    """Division rounded towards minus infinity; it has no gradient."""
+    """Division rounded towards minus infinity; differentiating it raises NotImplementedError."""
     if result_type_of(input, other) == BOOL:
         raise NotImplementedError("\"div_floor_cpu\" not implemented for 'Bool'")
-    return binary(row_id("div_floor"), None, "floor_divide", input, other, SAME, out, False, 0)
+    cdef Tensor y = binary(row_id("div_floor"), None, "floor_divide", input, other, SAME, out, False, 0)
+    if out is None and dt_.is_float(y.dt):
+        record(y, "NotImplemented", _no_floor_divide, (input if isinstance(input, Tensor) else None,
+                                                       other if isinstance(other, Tensor) else None), None, None)
+    return y
+
+def _no_floor_divide(node, g):
+    raise NotImplementedError("derivative for aten::floor_divide is not implemented")
 
 def floor_divide_(input, other):
     """In-place version of floor_divide()."""

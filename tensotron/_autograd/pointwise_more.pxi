@@ -43,6 +43,7 @@ cdef object clamp_any(object input, object lo, object hi, object out, bint inpla
     if dt == BOOL:
         raise NotImplementedError(f"\"{name}_scalar_cpu\" not implemented for 'Bool'")
     compute = compute_of(dt)
+    lo, hi = [b if b is None or compute != I64 else wrapped(b, dt) for b in (lo, hi)]
     if hi is None:
         return apply_row(row_id("clamp_min"), CLAMP_NODES[name][0], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, lo, 0, 0)
     if lo is None:
@@ -53,21 +54,20 @@ CLAMP_NODES = {"clamp": ("ClampBackward1", "ClampBackward1"), "clamp_min": ("Cla
 
 
 cdef object clamp_tensors(Tensor x, object lo, object hi, object out, bint inplace):
-    cdef int dt = x.dt, compute
+    cdef int dt, compute
     cdef Tensor tl, th
     for bound in (lo, hi):
-        if bound is not None:
-            if not isinstance(bound, Tensor):
-                raise TypeError("clamp(): the bounds must both be Tensors or both be numbers")
-            dt = dt_.promote(dt, result_type_of(x, bound))
-    if lo is not None and hi is not None and dt != result_type_of(lo, hi):
-        dt = result_type_of(x, lo)
-        dt = dt_.promote(dt, result_type_of(x, hi))
+        if bound is not None and not isinstance(bound, Tensor):
+            raise TypeError("clamp(): the bounds must both be Tensors or both be numbers")
+    dt = result_type_of_three(x, lo, hi)
+    if dt == BOOL and lo is not None and hi is not None:
+        raise NotImplementedError("\"clamp_cpu\" not implemented for 'Bool'")
     if inplace and not dt_.can_cast(dt, x.dt):
         raise RuntimeError(f"result type {TITLES[dt]} can't be cast to the desired output type {TITLES[x.dt]}")
     compute = compute_of(dt)
-    tl = <Tensor>lo if lo is not None else None
-    th = <Tensor>hi if hi is not None else None
+    x = x if inplace else narrowed(x, dt)
+    tl = narrowed(<Tensor>lo if lo is not None else None, dt)
+    th = narrowed(<Tensor>hi if hi is not None else None, dt)
     if th is None:
         return apply_row(row_id("clamp_low_tensor"), "ClampBackward1", x, tl, None, 0, 0, 0, 2, compute, dt, maybe(out), inplace, 0, 0, 0)
     if tl is None:
@@ -147,6 +147,8 @@ cdef object ternary(str name, str node, object a, object b, object c, object val
                            "value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * "
                            "tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: "
                            "(input + value * tensor1 / tensor2), for all dtypes.")
+    if dt == BOOL:
+        raise NotImplementedError(f"\"{name}_cpu_out\" not implemented for 'Bool'")
     compute = compute_of(dt)
     return apply_row(row_id(name), node, x, y, z, 0, 0, 0, 3, compute, dt, maybe(out), inplace, value, 0, 0)
 
@@ -173,6 +175,8 @@ cdef object lerp_any(object input, object end, object weight, object out, bint i
     cdef double nw = 0
     if x.dt != e.dt:
         raise RuntimeError(f"expected dtype {NAMES[x.dt]} for `end` but got dtype {NAMES[e.dt]}")
+    if not dt_.is_float(x.dt):
+        raise NotImplementedError(f"\"lerp_kernel_{'tensor' if isinstance(weight, Tensor) else 'scalar'}\" not implemented for '{TITLES[x.dt]}'")
     if isinstance(weight, Tensor):
         w = <Tensor>weight
         if w.dt != x.dt:
@@ -233,6 +237,17 @@ def elu_(input, double alpha=1.0):
     """In-place version of elu()."""
     return elu(input, alpha, True)
 
+def selu(input, bint inplace=False):
+    """elu() with the constants that keep mean 0 and variance 1 from layer to layer."""
+    return activation("elu_result" if inplace else "elu", "EluBackward0", input, inplace, 1.6732632423543772848170429916717,
+                      1.0507009873554804934193349852946, 1, "elu")
+
+def celu(input, double alpha=1.0, bint inplace=False):
+    """input where positive, else alpha * (exp(input / alpha) - 1)."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return activation("elu_result" if inplace else "elu", "EluBackward0", input, inplace, alpha, 1, 1 / alpha, "elu")
+
 def gelu(input, *, str approximate="none"):
     """input times the normal distribution function of input; approximate="tanh" for the tanh form."""
     if approximate not in ("none", "tanh"):
@@ -247,10 +262,11 @@ def softplus(input, double beta=1.0, double threshold=20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
     return activation("softplus", "SoftplusBackward0", input, False, beta, threshold, 0, "softplus")
 
-for fn in (leaky_relu, leaky_relu_, elu, elu_, gelu, silu, softplus):
+for fn in (leaky_relu, leaky_relu_, elu, elu_, selu, celu, gelu, silu, softplus):
     fn.__qualname__ = fn.__name__
     NN_FUNCTIONS[fn.__name__] = fn
 _relu.__name__ = _relu.__qualname__ = "relu"
+FUNCTIONS["selu"], FUNCTIONS["celu"] = selu, celu
 NN_FUNCTIONS["relu"] = _relu
 NN_FUNCTIONS["relu_"] = FUNCTIONS["relu_"]
 NN_FUNCTIONS["sigmoid"] = FUNCTIONS["sigmoid"]
