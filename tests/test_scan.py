@@ -10,7 +10,17 @@ from _both import same
 import tensotron as tt
 from tensotron._cpu import backend
 
-SHAPES = [((7,), 0), ((0,), 0), ((), 0), ((3, 5), 0), ((3, 5), -1), ((2, 130, 3), 1), ((2, 3, 70), 1), ((3, 0, 2), 1), ((4, 1), 1)]
+SHAPES = [
+    ((7,), 0),
+    ((0,), 0),
+    ((), 0),
+    ((3, 5), 0),
+    ((3, 5), -1),
+    ((2, 130, 3), 1),
+    ((2, 3, 70), 1),
+    ((3, 0, 2), 1),
+    ((4, 1), 1),
+]
 DTYPES = ["float32", "float64", "int64", "int32", "uint8", "bool"]
 INF = math.inf
 
