@@ -68,7 +68,7 @@ _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:
     globals().update(getattr(_module, "FUNCTIONS", {}))
 
-from tensotron import autograd, linalg, nn, random  # noqa: E402
+from tensotron import autograd, backends, linalg, nn, random  # noqa: E402
 from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 

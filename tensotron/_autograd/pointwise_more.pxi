@@ -139,7 +139,7 @@ def masked_fill_(input, mask, value):
 
 cdef object ternary(str name, str node, object a, object b, object c, object value, object out, bint inplace):
     cdef Tensor x = tensor_arg(a, name, "input", 1), y = tensor_arg(b, name, "tensor1", 2), z = tensor_arg(c, name, "tensor2", 3)
-    cdef int dt = dt_.promote(result_type_of(x, y), result_type_of(x, z)) if not (x.dt == y.dt == z.dt) else x.dt
+    cdef int dt = result_type_of_three(x, y, z)
     cdef int compute
     if name == "addcdiv" and not dt_.is_float(result_type_of(y, z)):
         raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "
@@ -147,6 +147,8 @@ cdef object ternary(str name, str node, object a, object b, object c, object val
                            "value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * "
                            "tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: "
                            "(input + value * tensor1 / tensor2), for all dtypes.")
+    if dt == BOOL:
+        raise NotImplementedError(f"\"{name}_cpu_out\" not implemented for 'Bool'")
     if dt == BOOL:
         raise NotImplementedError(f"\"{name}_cpu_out\" not implemented for 'Bool'")
     compute = compute_of(dt)
@@ -183,6 +185,8 @@ cdef object lerp_any(object input, object end, object weight, object out, bint i
             raise RuntimeError(f"expected dtype {NAMES[x.dt]} for `weight` but got dtype {NAMES[w.dt]}")
     else:
         nw = weight
+    if not dt_.is_float(x.dt):
+        raise NotImplementedError(f"\"lerp_kernel_{'scalar' if w is None else 'tensor'}\" not implemented for '{TITLES[x.dt]}'")
     return apply_row(row_id("lerp"), "LerpBackward1" if w is not None else "LerpBackward0", x, e, w, 0, 0, nw, 3, x.dt, x.dt,
                      maybe(out), inplace, 0, 0, 0)
 
