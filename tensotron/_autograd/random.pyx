@@ -1,6 +1,7 @@
 """Random numbers: filling in place, factories, bernoulli, normal and multinomial."""
 from libc.stdint cimport int64_t, uint64_t
 
+from tensotron._autograd.join import FUNCTIONS as JOIN
 from tensotron._autograd.copies cimport inplace_node
 from tensotron._core.arguments cimport float_arg, int_arg, is_integer, size_args
 from tensotron._core cimport dtype as dt_
@@ -13,7 +14,6 @@ from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, OK, PROBABILITY_OUT_OF_RANGE, U8, Record
 
 import warnings
-
 from tensotron._core.arguments import invalid
 
 cdef extern from *:
@@ -550,8 +550,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         begin(&r, K_random, RANDOM_multinomial, 1, 1, I64)
         set_arg(&r, 0, t)
         set_arg(&r, 1, w)
-        r.state = &g.state
-        r.ndim = 2
+        r.state, r.ndim = &g.state, 2
         r.size[0], r.size[1] = shape[0], draws
         r.arg[0].stride[0], r.arg[0].stride[1] = draws, 1
         r.arg[1].stride[0], r.arg[1].stride[1] = n, 1
@@ -575,7 +574,11 @@ cdef Tensor without_replacement(Generator g, Tensor x, int64_t draws):
         raise RuntimeError(MULTINOMIAL[2])
     draw(RANDOM_exponential, g, q, 1, 0)
     scores = x / q
-    return <Tensor>(scores.argmax(-1, keepdim=True) if draws == 1 else scores.topk(draws)[1])
+    picks = []  # the largest scores in turn
+    while len(picks) < draws:
+        picks.append(scores.argmax(-1, keepdim=True))
+        scores.scatter_(-1, picks[-1], -1.0)
+    return <Tensor>JOIN["cat"](picks, -1)
 
 
 for fn in (bernoulli, multinomial):
