@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 from _both import same
+from tensotron._cpu.backend import empty_cache
 
 import tensotron as tt
 
