@@ -88,7 +88,7 @@ for dtype in ('float32', 'float64'):
 for dtype in ('int64', 'int32', 'uint8', 'bool'):
     a, b = (rng.integers(0, 100, 37).astype(dtype) for _ in range(2))
     for name in BINARY:
-        record(f'exact {name} {dtype}', lambda t, u, name=name: getattr(tt, name)(t, u + (not u.dtype == tt.bool)), a, b)
+        record(f'elementwise {name} {dtype}', lambda t, u, name=name: getattr(tt, name)(t, u + (not u.dtype == tt.bool)), a, b)
     record(f'exact sum {dtype}', lambda t: t.sum(), a)
 tt.manual_seed(0)
 for name in ('rand', 'randn'):
