@@ -9,7 +9,6 @@ from _both import same
 from tensotron._cpu.backend import empty_cache
 
 import tensotron as tt
-from tensotron._cpu.backend import empty_cache
 
 DEEP = 200_000
 
