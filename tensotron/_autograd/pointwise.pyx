@@ -103,6 +103,8 @@ cdef int refuse_bool(str name) except -1:
     if name == "neg":
         raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
                            "use the `~` or `logical_not()` operator instead.")
+    if name == "relu":
+        raise RuntimeError("Boolean inputs not supported for relu")
     raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
 
 
