@@ -576,8 +576,8 @@ cdef Tensor without_replacement(Generator g, Tensor x, int64_t draws):
     scores = x / q
     picks = []  # the largest scores in turn
     while len(picks) < draws:
-        picks.append(scores.argmax(-1, keepdim=True))
-        scores.scatter_(-1, picks[-1], -1.0)
+        picks.append(best := scores.argmax(-1, keepdim=True))
+        scores.scatter_(-1, best, -1.0)
     return <Tensor>JOIN["cat"](picks, -1)
 
 
