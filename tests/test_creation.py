@@ -322,3 +322,8 @@ def test_dlpack_messages():
     with pytest.raises(RuntimeError, match="consumed only once"):
         tt.from_dlpack(capsule)
     assert torch.from_dlpack(tt.ones(2, 3).t()).stride() == (1, 3)
+
+
+def test_integers_beyond_doubles_as_operands():
+    big = 2**53 + 1
+    same(lambda lib: [lib.tensor([1, -1]) + big, big - lib.tensor([1]), lib.tensor([big]) == big, lib.tensor([3]) * (2**62 + 3)])

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, result_type_of_three, row_id
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty_like, fill_with, grad_enabled, hooks, maybe, rebase, record)
+    Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty, empty_like, fill_with, grad_enabled, hooks, maybe, rebase, record)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
 import numpy as _np
@@ -185,8 +185,12 @@ cdef object binary(int row, str node, str name, object a, object b, int kind, ob
         dt = result_type_of(a, b)
         if ta is None:
             na = number_value(a, dt)
+            if dt == I64 and not -EXACT < na < EXACT:
+                ta = integer_tensor(a)
         elif tb is None:
             nb = number_value(b, dt)
+            if dt == I64 and not -EXACT < nb < EXACT:
+                tb = integer_tensor(b)
         if (dt == U8 or dt == I32) and kind != FLOAT:  # what is wider, a number or 0-dim tensor, wraps first
             ta, tb, na, nb = narrowed(ta, dt), narrowed(tb, dt), wrapped(na, dt), wrapped(nb, dt)
     if kind == FLOAT:
@@ -198,6 +202,16 @@ cdef object binary(int row, str node, str name, object a, object b, int kind, ob
     if inplace and kind == PREDICATE:
         result = ta.dt
     return apply_row(row, node, ta, tb, None, na, nb, 0, 2, compute, result, maybe(out), inplace, p0, 0, 0)
+
+
+cdef double EXACT = 2.0 ** 53  # integers below are exact as doubles
+
+
+cdef Tensor integer_tensor(object v):
+    """An int64 number that a double would round, as a 0-dim tensor."""
+    cdef Tensor t = empty(0, NULL, I64)
+    fill_with(t, v)
+    return t
 
 
 cdef double number_value(object v, int dt) except? -1:
