@@ -1,5 +1,7 @@
 #include "allocator.h"
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdlib>
 
@@ -32,6 +34,25 @@ inline int class_of(size_t n, size_t* size) {
   return (log2 - MIN_LOG2) * 4 + quarter;
 }
 
+// Large blocks come from the system itself: malloc would keep those that are freed out of order.
+constexpr size_t MAPPED = size_t(1) << 20;
+
+void* obtain(size_t size) {
+  void* p = nullptr;
+  if (size < MAPPED) return posix_memalign(&p, ALIGNMENT, size) == 0 ? p : nullptr;
+  p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+void give_back(void* p, size_t size) {
+  if (size < MAPPED)
+    free(p);
+  else
+    munmap(p, size);
+}
+
+size_t size_of_class(int c) { return c == 0 ? 64 : (size_t(1) << (c - 1) / 4 << MIN_LOG2) / 4 * size_t(4 + (c - 1) % 4 + 1); }
+
 }  // namespace
 
 void* cpu_alloc(size_t nbytes, size_t* capacity) {
@@ -49,10 +70,11 @@ void* cpu_alloc(size_t nbytes, size_t* capacity) {
     return f;
   }
 #endif
-  void* p = nullptr;
-  if (posix_memalign(&p, ALIGNMENT, size) != 0) {
+  void* p = obtain(size);
+  if (!p) {
     cpu_empty_cache();
-    if (posix_memalign(&p, ALIGNMENT, size) != 0) return nullptr;
+    p = obtain(size);
+    if (!p) return nullptr;
   }
   in_use += size;
   *capacity = size;
@@ -73,14 +95,14 @@ void cpu_free(void* p, size_t capacity) {
     return;
   }
 #endif
-  free(p);
+  give_back(p, capacity);
 }
 
 void cpu_empty_cache() {
-  for (Free*& head : free_list) {
-    while (Free* f = head) {
-      head = f->next;
-      free(f);
+  for (int c = 0; c < CLASSES; ++c) {
+    while (Free* f = free_list[c]) {
+      free_list[c] = f->next;
+      give_back(f, size_of_class(c));
     }
   }
   cached = 0;
