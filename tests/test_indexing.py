@@ -149,3 +149,9 @@ def test_int32_indices_and_many_dimensions():
             warnings.simplefilter("ignore")
             picked = lib.tensor(data)[:, :, :, lib.tensor(index)]
         assert np.array_equal(picked.numpy(), data[:, :, :, index])
+
+
+def test_second_derivative_of_unbind():
+    x = tensotron.arange(6.0).reshape(3, 2).requires_grad_()
+    first = tensotron.autograd.grad(sum((row**3).sum() for row in x.unbind()), x, create_graph=True)[0]
+    assert tensotron.autograd.grad(first.sum(), x)[0].tolist() == (6 * x).tolist()

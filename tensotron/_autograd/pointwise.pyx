@@ -1,6 +1,4 @@
 """Elementwise ops: functions, methods, in-place forms and operators over the rows of the table."""
-from cpython.object cimport PyObject
-from libc.math cimport isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, result_type_of_three, row_id
@@ -12,7 +10,6 @@ from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 import numpy as _np
 
 FUNCTIONS = {}   # name -> public function
-METHODS_ONLY = {"__and__"}
 
 
 cdef inline int float_of(int dt) noexcept:

@@ -569,13 +569,12 @@ def _unbind_backward(FnNode node, *grads):
     fill_with(z, 0)
     if grad_enabled():
         parts = [g if g is not None else raw_part(z, ("select", node.ctx[1], i)) for i, g in enumerate(grads)]
-        return FUNCTIONS_OF_OTHERS["stack"](parts, node.ctx[1])
+        from tensotron._autograd.join import FUNCTIONS as join
+        return join["stack"](parts, node.ctx[1])
     for i, g in enumerate(grads):
         if g is not None:
             copy_into(raw_part(z, ("select", node.ctx[1], i)), <Tensor>g)
     return z
-
-FUNCTIONS_OF_OTHERS = {}  # filled by the package: stack
 
 
 def unbind(input, dim=0):
