@@ -410,6 +410,9 @@ cdef class RowNode(Node):
             raise_freed_graph()
         if self.n_in == 1:
             return self.symbolic(0, g) if create else self.gradient(0, g)
+        if self.n_in == 2 and not create:
+            return (self.gradient(0, g) if self.next0 is not None else None,
+                    self.gradient(1, g) if self.next1 is not None else None)
         out = []
         for i in range(self.n_in):
             if self.next_node(i) is None:

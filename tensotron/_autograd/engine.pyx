@@ -4,10 +4,11 @@ from libcpp.pair cimport pair
 from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    AccumulateGrad, Hooks, Node, Tensor, empty_like, fill_with, grad_enabled, gradient_edge, hooks, maybe, node_view, same_shape,
+    AccumulateGrad, Hooks, Node, Tensor, empty_like, fill_number, fill_with, grad_enabled, gradient_edge, hooks, maybe, node_view, same_shape,
     set_grad, shape_of)
 
 import tensotron._core.tensor as _tensor
@@ -15,37 +16,44 @@ import tensotron._core.tensor as _tensor
 
 cdef struct Info:
     PyObject* node                    # kept alive by the roots
+    PyObject* pending                 # owned: a Tensor, a list where the node has several outputs, or null
     int waiting                       # edges into the node that have not delivered yet
     bint needed                       # leads to something wanted
     bint summed                       # the pending gradient was made here and may be added to in place
 
 
 cdef uint64_t run_count = 0
-cdef set active_runs = set()
+cdef vector[uint64_t] active_runs     # several with nested passes and with threads
+cdef Run spare = None                 # a finished pass, to be used again
 
 
 cdef class Run:
     """One backward pass: the nodes reachable from the roots, their pending gradients and dependencies."""
     cdef uint64_t id
     cdef vector[Info] info
+    cdef vector[pair[int, int]] stack # node, next edge to look at
     cdef dict elsewhere               # places of nodes that another active pass has marked as its own
-    cdef list pending                 # per node: a Tensor or None; a list where the node has several outputs
     cdef priority_queue[pair[uint64_t, int]] ready
 
-    cdef int begin(self) except -1:
-        global run_count
-        run_count += 1
-        self.id = run_count
-        self.pending = []
-        self.info.reserve(16)
-        active_runs.add(self.id)
-        return 0
-
     cdef int end(self) except -1:
-        active_runs.discard(self.id)
+        global spare
+        cdef size_t k
+        for k in range(active_runs.size()):
+            if active_runs[k] == self.id:
+                active_runs[k] = active_runs.back()
+                active_runs.pop_back()
+                break
+        for k in range(self.info.size()):
+            Py_XDECREF(self.info[k].pending)
+        self.info.clear()
+        self.stack.clear()
+        self.elsewhere = None
+        while not self.ready.empty():  # after an exception
+            self.ready.pop()
+        spare = self
         return 0
 
-    cdef int find(self, Node node) except -2:
+    cdef inline int find(self, Node node) except -2:
         """The node's place, or -1."""
         if node.run_id == self.id:
             return node.run_index
@@ -56,57 +64,57 @@ cdef class Run:
     cdef int add(self, Node node) except -1:
         cdef int i = <int>self.info.size()
         cdef Info entry
+        cdef size_t k
         entry.node = <PyObject*>node
+        entry.pending = NULL
         entry.waiting = 0
         entry.needed = True
         entry.summed = False
         self.info.push_back(entry)
-        self.pending.append(None)
-        if len(active_runs) > 1 and node.run_id in active_runs:
-            if self.elsewhere is None:
-                self.elsewhere = {}
-            self.elsewhere[<size_t><void*>node] = i
-        else:
-            node.run_id = self.id
-            node.run_index = i
+        if active_runs.size() > 1:
+            for k in range(active_runs.size()):
+                if active_runs[k] == node.run_id:
+                    if self.elsewhere is None:
+                        self.elsewhere = {}
+                    self.elsewhere[<size_t><void*>node] = i
+                    return i
+        node.run_id = self.id
+        node.run_index = i
         return i
 
-    cdef int discover(self, list roots, bint only, set targets) except -1:
-        """Finds all nodes behind the roots, counts the edges into each, and if `only` marks those that
+    cdef int discover(self, Node root, bint only, set targets) except -1:
+        """Finds all nodes behind the root, counts the edges into each, and if `only` marks those that
         lead to a target."""
-        cdef vector[pair[int, int]] stack  # node, next edge to look at
         cdef int i, k, j
         cdef Node node, follower
         cdef bint hit
-        stack.reserve(16)
-        for root in roots:
-            node = <Node>root
-            if self.find(node) >= 0:
+        if self.find(root) >= 0:
+            return 0
+        self.stack.push_back(pair[int, int](self.add(root), 0))
+        while self.stack.size():
+            i = self.stack.back().first
+            k = self.stack.back().second
+            node = <Node>self.info[i].node
+            if k == node.n_next:
+                self.stack.pop_back()
+                if only:  # all nodes behind this one are done
+                    hit = node in targets
+                    for j in range(node.n_next):
+                        follower = node.next_node(j)
+                        if follower is not None and self.info[self.find(follower)].needed:
+                            hit = True
+                    self.info[i].needed = hit
                 continue
-            stack.push_back(pair[int, int](self.add(node), 0))
-            while stack.size():
-                i = stack.back().first
-                k = stack.back().second
-                node = <Node>self.info[i].node
-                if k == node.n_next:
-                    stack.pop_back()
-                    if only:  # all nodes behind this one are done
-                        hit = node in targets
-                        for j in range(node.n_next):
-                            follower = node.next_node(j)
-                            if follower is not None and self.info[self.find(follower)].needed:
-                                hit = True
-                        self.info[i].needed = hit
-                    continue
-                stack.back().second = k + 1
-                follower = node.next_node(k)
-                if follower is None:
-                    continue
-                j = self.find(follower)
-                if j < 0:
-                    j = self.add(follower)
-                    stack.push_back(pair[int, int](j, 0))
-                self.info[j].waiting += 1
+            self.stack.back().second = k + 1
+            follower = node.next_node(k)
+            if follower is None:
+                continue
+            j = self.find(follower)
+            if j < 0:
+                j = self.add(follower)
+                if follower.n_next or only:
+                    self.stack.push_back(pair[int, int](j, 0))
+            self.info[j].waiting += 1
         return 0
 
     cdef int deliver(self, int i, int nr, Tensor g) except -1:
@@ -116,29 +124,50 @@ cdef class Run:
         cdef list several
         if g is None:
             return 0
-        if node.out_dtype != 255 and g.dt != node.out_dtype and dt_.is_float(node.out_dtype):
+        if node.out_dtype != g.dt and node.out_dtype != 255 and dt_.is_float(node.out_dtype):
             g = g.to(dt_.of_code(node.out_dtype))
         if node.n_out == 1:
-            before = self.pending[i]
-            if before is None:
-                self.pending[i] = g
+            if self.info[i].pending == NULL:
+                self.put(i, g)
             elif self.info[i].summed and not grad_enabled():
-                the_hooks.iadd(before, g)
+                the_hooks.iadd(<object>self.info[i].pending, g)
             else:
-                self.pending[i] = the_hooks.add(before, g)
+                self.put(i, the_hooks.add(<object>self.info[i].pending, g))
                 self.info[i].summed = True
             return 0
-        several = <list>self.pending[i]
-        if several is None:
-            several = self.pending[i] = [None] * node.n_out
+        if self.info[i].pending == NULL:
+            self.put(i, [None] * node.n_out)
+        several = <list>self.info[i].pending
         several[nr] = g if several[nr] is None else the_hooks.add(several[nr], g)
         return 0
 
-    cdef int arrived(self, int i):
+    cdef inline int put(self, int i, object g) except -1:
+        cdef PyObject* before = self.info[i].pending
+        Py_INCREF(g)
+        self.info[i].pending = <PyObject*>g
+        Py_XDECREF(before)
+        return 0
+
+    cdef inline int arrived(self, int i) noexcept:
         self.info[i].waiting -= 1
         if self.info[i].waiting == 0:
             self.ready.push(pair[uint64_t, int]((<Node>self.info[i].node).seq, i))
         return 0
+
+
+cdef Run new_run():
+    global run_count, spare
+    cdef Run run = spare
+    spare = None
+    if run is None:
+        run = Run.__new__(Run)
+        run.info.reserve(64)
+        run.stack.reserve(16)
+    run_count += 1
+    run.id = run_count
+    active_runs.push_back(run.id)
+    return run
+
 
 cdef Hooks* the_hooks = hooks()
 
@@ -175,74 +204,100 @@ cdef object before_node(Node node, object grads):
     return many if node.n_out > 1 else many[0]
 
 
-cdef object execute(list roots, list grads, bint keep, bint create, list targets):
+cdef list execute(list roots, list grads, bint keep, bint create, list targets):
     """Backward from roots [(node, nr)] with gradients. targets: None (all leaves), or [(node, nr)] whose
     gradients are wanted: returned as a list, the rest of the graph left alone."""
-    cdef Run run = Run.__new__(Run)
-    cdef bint before
-    cdef Node node, follower
-    cdef int i, j, k
-    cdef object g, out
+    cdef Run run = new_run()
+    cdef bint before = set_grad(create)
+    cdef int i, k
     cdef dict wanted = None
     cdef list captured = None
-    run.begin()
-    before = set_grad(create)
+    cdef set goals = None
     try:
         if targets is not None:
             wanted = {}
             captured = [None] * len(targets)
             for k in range(len(targets)):
                 wanted.setdefault(<size_t><void*>targets[k][0], []).append((targets[k][1], k))
-            run.discover([r[0] for r in roots], True, {t[0] for t in targets})
-        else:
-            run.discover([r[0] for r in roots], False, None)
+            goals = {t[0] for t in targets}
+        for root in roots:
+            run.discover(<Node>root[0], targets is not None, goals)
         for k in range(len(roots)):
             i = run.find(<Node>roots[k][0])
-            if run.pending[i] is None and run.info[i].waiting == 0:
+            if run.info[i].pending == NULL and run.info[i].waiting == 0:
                 run.ready.push(pair[uint64_t, int]((<Node>run.info[i].node).seq, i))
             run.deliver(i, roots[k][1], <Tensor>grads[k])
-        while not run.ready.empty():
-            i = run.ready.top().second
-            run.ready.pop()
-            node = <Node>run.info[i].node
-            g = run.pending[i]
-            run.pending[i] = None
-            out = None
-            if run.info[i].needed and g is not None:
-                if node.tensor_hooks is not None or node.pre_hooks is not None or node.retain is not None:
-                    g = before_node(node, g)
-                if wanted is not None and <size_t><void*>node in wanted:
-                    for nr, k in wanted[<size_t><void*>node]:
-                        captured[k] = g if node.n_out == 1 else g[nr]
-                if wanted is None or leads_on(run, node):
-                    out = node.apply(g)
-                    if node.post_hooks is not None:
-                        out = after_node(node, out, g)
-                    if not keep:
-                        node.release_saved()
-            g = None
-            if node.n_next == 1:
-                follower = node.next0
-                if follower is not None:
-                    j = run.find(follower)
-                    if type(out) is tuple or type(out) is list:
-                        out = out[0]
-                    run.deliver(j, node.nr0, maybe(out))
-                    out = None
-                    run.arrived(j)
-            else:
-                for k in range(node.n_next):
-                    follower = node.next_node(k)
-                    if follower is None:
-                        continue
-                    j = run.find(follower)
-                    if out is not None:
-                        run.deliver(j, node.next_nr(k), maybe(out[k]))
-                    run.arrived(j)
+        run_all(run, keep, wanted, captured)
     finally:
         set_grad(before)
         run.end()
     return captured
+
+
+cdef int execute_one(Node root, int nr, Tensor g, bint keep, bint create) except -1:
+    """Backward from one root to all leaves."""
+    cdef Run run = new_run()
+    cdef bint before = set_grad(create)
+    cdef int i
+    try:
+        run.discover(root, False, None)
+        i = run.find(root)
+        run.ready.push(pair[uint64_t, int](root.seq, i))
+        run.deliver(i, nr, g)
+        run_all(run, keep, None, None)
+    finally:
+        set_grad(before)
+        run.end()
+    return 0
+
+
+cdef int run_all(Run run, bint keep, dict wanted, list captured) except -1:
+    cdef Node node, follower
+    cdef int i, j, k
+    cdef object g, out
+    while not run.ready.empty():
+        i = run.ready.top().second
+        run.ready.pop()
+        node = <Node>run.info[i].node
+        out = None
+        if run.info[i].pending == NULL:
+            g = None
+        else:
+            g = <object>run.info[i].pending
+            Py_DECREF(g)  # the list of pending gradients lets go of it
+            run.info[i].pending = NULL
+        if run.info[i].needed and g is not None:
+            if node.tensor_hooks is not None or node.pre_hooks is not None or node.retain is not None:
+                g = before_node(node, g)
+            if wanted is not None and <size_t><void*>node in wanted:
+                for nr, k in wanted[<size_t><void*>node]:
+                    captured[k] = g if node.n_out == 1 else g[nr]
+            if wanted is None or leads_on(run, node):
+                out = node.apply(g)
+                if node.post_hooks is not None:
+                    out = after_node(node, out, g)
+                if not keep:
+                    node.release_saved()
+        g = None
+        if node.n_next == 1:
+            follower = node.next0
+            if follower is not None:
+                j = run.find(follower)
+                if type(out) is tuple or type(out) is list:
+                    out = out[0]
+                run.deliver(j, node.nr0, maybe(out))
+                out = None
+                run.arrived(j)
+        else:
+            for k in range(node.n_next):
+                follower = node.next_node(k)
+                if follower is None:
+                    continue
+                j = run.find(follower)
+                if out is not None:
+                    run.deliver(j, node.next_nr(k), maybe((<tuple>out)[k] if type(out) is tuple else out[k]))
+                run.arrived(j)
+    return 0
 
 
 cdef bint leads_on(Run run, Node node):
@@ -396,9 +451,9 @@ cdef int tensor_backward(Tensor t, object gradient, object retain_graph, object 
         if e is None:
             raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
         g = empty_like(t, t.dt)
-        fill_with(g, 1)
-        execute([(e, t.output_nr if t.grad_fn_ is not None else 0)], [g], create_graph if retain_graph is None else retain_graph,
-                create_graph, None)
+        fill_number(g, 1)
+        execute_one(e, t.output_nr if t.grad_fn_ is not None else 0, g, create_graph if retain_graph is None else retain_graph,
+                    create_graph)
         return 0
     backward((t,), (gradient,), retain_graph, create_graph, None, inputs)
     return 0

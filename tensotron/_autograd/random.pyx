@@ -66,6 +66,7 @@ cdef int launch_draw(Record* r, Generator g, Tensor out, tuple more) except -1:
     if out.n == 0:
         return 0
     r.state = &g.state
+    backend.note_held(g)
     set_arg(r, 0, out)
     for k in range(1, n):
         t = <Tensor>more[k - 1]
@@ -551,6 +552,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         set_arg(&r, 0, t)
         set_arg(&r, 1, w)
         r.state, r.ndim = &g.state, 2
+        backend.note_held(g)
         r.size[0], r.size[1] = shape[0], draws
         r.arg[0].stride[0], r.arg[0].stride[1] = draws, 1
         r.arg[1].stride[0], r.arg[1].stride[1] = n, 1

@@ -1,13 +1,14 @@
 """Views, and the history of tensors that are views: AsStridedBackward and CopySlices."""
 cimport cython
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    VIEW_MULTI, VIEW_SINGLE, FnNode, Hooks, Node, Tensor, add_edge, add_method, alias, as_view, attach, attach_all, check_inplace, contiguous,
+    VIEW_MULTI, VIEW_SINGLE, FnNode, Hooks, Node, Tensor, add_edge, add_fast_method, add_method, alias, as_view, attach, attach_all, call_general, check_inplace, contiguous,
     copy_into, empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, gradient_edge, hooks, make_size, make_view,
-    next_seq, parse_sizes, record, same_shape, set_geometry, shape_of, wrap_dim)
+    next_seq, parse_sizes, plain_ints, record, same_shape, set_geometry, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
 
 FUNCTIONS = {}
@@ -246,6 +247,23 @@ def unflatten(input, dim, sizes):
         raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({total}) in the input tensor")
     shape = tuple(shape_of(x))
     return view(x, shape[:d] + sizes + shape[d + 1:])
+
+
+# The methods as most calls want them: ints, or one tuple of them.
+cdef object fast_view(object self, PyObject** args, Py_ssize_t n, PyObject* names):
+    cdef int64_t s[64]
+    cdef int nd = plain_ints(args, n, s) if names == NULL and n else -1
+    if nd < 0:
+        return call_general(view, self, args, n, names)
+    return view_as_shape(<Tensor>self, nd, s)
+
+
+cdef object fast_reshape(object self, PyObject** args, Py_ssize_t n, PyObject* names):
+    cdef int64_t s[64]
+    cdef int nd = plain_ints(args, n, s) if names == NULL and n and (<Tensor>self).contiguous else -1
+    if nd < 0:
+        return call_general(reshape, self, args, n, names)
+    return view_as_shape(<Tensor>self, nd, s)
 
 
 # ==== order of dimensions =========================================================================
@@ -631,9 +649,10 @@ include "view_history.pxi"
 for fn in (flatten, ravel, unflatten, transpose, t, movedim, squeeze, unsqueeze, broadcast_to, select, narrow, unbind, diagonal,
            as_strided):
     expose(fn)
-for fn in (view, view_as, reshape_as, expand, expand_as):
+for fn in (view_as, reshape_as, expand, expand_as):
     expose(fn, False)
-expose(reshape, False)
+add_fast_method("view", fast_view, view, "$self, *shape, dtype=None")
+add_fast_method("reshape", fast_reshape, reshape, "$self, *shape")
 expose(permute, False)
 _reshape_function.__name__, _permute_function.__name__ = "reshape", "permute"
 expose(_reshape_function, True, False)

@@ -126,10 +126,11 @@ cdef Tensor unpack_saved(Node node, Tensor saved, int64_t version, int output_nr
     return v
 
 
+@cython.final
 @cython.freelist(64)
-@cython.trashcan(True)
 cdef class AccumulateGrad(Node):
-    """Adds what it receives to the .grad of a leaf."""
+    """Adds what it receives to the .grad of a leaf. A graph keeps it, and it keeps the leaf; once no graph
+    does, the leaf keeps it, emptied, for the next one (see park)."""
 
     def __dealloc__(self):
         if self.variable is not None and self.variable.accumulator == <void*>self:
@@ -149,15 +150,48 @@ cdef class AccumulateGrad(Node):
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject* o)
+    void Py_SET_REFCNT(PyObject* o, Py_ssize_t n)
+    ctypedef void (*destructor)(PyObject* o) noexcept
+    ctypedef struct PyTypeWithDealloc "PyTypeObject":
+        destructor tp_dealloc
+
+cdef destructor free_accumulator
+
+
+cdef void park(PyObject* o) noexcept:
+    """Deallocation of an AccumulateGrad: one whose leaf lives on is kept by the leaf, which needs it again at its
+    next use."""
+    Py_SET_REFCNT(o, 2)  # alive while it is looked at
+    if parked(<AccumulateGrad>o):
+        Py_SET_REFCNT(o, 1)
+        return
+    Py_SET_REFCNT(o, 0)
+    free_accumulator(o)
+
+
+cdef bint parked(AccumulateGrad node) noexcept:
+    cdef Tensor t = node.variable
+    if (t is None or t.accumulator != <void*>node or Py_REFCNT(<PyObject*>t) < 3  # node, t and one more
+            or node.tensor_hooks is not None or node.pre_hooks is not None or node.post_hooks is not None
+            or node.retain is not None or node.metadata is not None):
+        return False
+    t.parked = True
+    node.variable = None
+    return True
+
+free_accumulator = (<PyTypeWithDealloc*>AccumulateGrad).tp_dealloc
+(<PyTypeWithDealloc*>AccumulateGrad).tp_dealloc = park
 
 
 cdef int accumulate(Tensor v, Tensor g) except -1:
     """v.grad += g, torch's way: the first gradient is kept itself if nobody else can see it."""
     cdef Tensor kept
+    if watch.capturing:
+        backend.note_leaf(v)
     if v.grad_ is None:
         if tt_grad and g.requires():
             v.grad_ = g.clone()
-        elif Py_REFCNT(<PyObject*>g.storage) == 1 and g.contiguous == v.contiguous and g.base_ is None and same_strides(g, v):
+        elif Py_REFCNT(<PyObject*>g.storage) == 1 + watch.capturing and g.contiguous == v.contiguous and g.base_ is None and same_strides(g, v):
             # the storage belongs to this tensor only
             v.grad_ = alias(g)
         else:
@@ -220,7 +254,12 @@ cdef Node gradient_edge(Tensor t):
     if not t.leaf_grad:
         return None
     if t.accumulator != NULL:
-        return <Node>t.accumulator
+        acc = <AccumulateGrad>t.accumulator
+        if t.parked:
+            t.parked = False
+            acc.variable = t
+            Py_DECREF(acc)  # the reference that t held
+        return acc
     acc = AccumulateGrad.__new__(AccumulateGrad)
     acc.variable = t
     acc.node_name = "AccumulateGrad"

@@ -375,11 +375,15 @@ cdef class Tensor:
                 "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
                 "you access the leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more informations.",
                 UserWarning, stacklevel=2)
+        if watch.capturing and self.grad_fn_ is None:
+            backend.note_leaf(self)
         return self.grad_
 
     @grad.setter
     def grad(self, value):
         cdef Tensor g
+        if watch.capturing:
+            backend.note_leaf(self)
         if value is None:
             self.grad_ = None
             return
@@ -402,6 +406,8 @@ cdef class Tensor:
 
     @grad.deleter
     def grad(self):
+        if watch.capturing:
+            backend.note_leaf(self)
         self.grad_ = None
 
     @property
@@ -615,7 +621,7 @@ cdef extern from *:
     static traverseproc tt_traverse;
     static inquiry tt_clear;
     static destructor tt_dealloc;
-    static Py_ssize_t tt_dict_offset;
+    static Py_ssize_t tt_dict_offset, tt_parked_offset, tt_accumulator_offset;
     static PyObject** tt_dict(PyObject* o) { return (PyObject**)((char*)o + tt_dict_offset); }
     static int tt_traverse_dict(PyObject* o, visitproc visit, void* arg) {
       Py_VISIT(*tt_dict(o));
@@ -630,11 +636,13 @@ cdef extern from *:
         PyObject_GC_UnTrack(o);
         Py_CLEAR(*tt_dict(o));
       }
+      if (*(int*)((char*)o + tt_parked_offset)) Py_DECREF(*(PyObject**)((char*)o + tt_accumulator_offset));
       tt_dealloc(o);
     }
     static PyGetSetDef tt_dict_getset = {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr};
-    static int tt_add_dict(PyTypeObject* t, Py_ssize_t offset) {
+    static int tt_add_dict(PyTypeObject* t, Py_ssize_t offset, Py_ssize_t parked, Py_ssize_t accumulator) {
       tt_dict_offset = t->tp_dictoffset = offset;
+      tt_parked_offset = parked, tt_accumulator_offset = accumulator;
       tt_traverse = t->tp_traverse, t->tp_traverse = tt_traverse_dict;
       tt_clear = t->tp_clear, t->tp_clear = tt_clear_dict;
       tt_dealloc = t->tp_dealloc, t->tp_dealloc = tt_dealloc_dict;
@@ -646,10 +654,11 @@ cdef extern from *:
       return rc;
     }
     """
-    int tt_add_dict(PyTypeObject* t, Py_ssize_t offset) except -1
+    int tt_add_dict(PyTypeObject* t, Py_ssize_t offset, Py_ssize_t parked, Py_ssize_t accumulator) except -1
 
 cdef Tensor _probe = Tensor.__new__(Tensor)
-tt_add_dict(<PyTypeObject*>Tensor, <char*>&_probe.attributes - <char*><void*>_probe)
+tt_add_dict(<PyTypeObject*>Tensor, <char*>&_probe.attributes - <char*><void*>_probe,
+            <char*>&_probe.parked - <char*><void*>_probe, <char*>&_probe.accumulator - <char*><void*>_probe)
 _probe = None
 
 
@@ -659,3 +668,64 @@ cdef int add_method(str name, object fn) except -1:
     (<dict>(<PyTypeWithDict*>t).tp_dict)[name] = fn
     PyType_Modified(t)
     return 0
+
+
+cdef extern from *:
+    """
+    static int tt_add_fast(PyTypeObject* t, const char* name, void* fn, const char* doc) {
+      PyMethodDef* def = new PyMethodDef{name, (PyCFunction)fn, METH_FASTCALL | METH_KEYWORDS, doc};  // lives forever
+      PyObject* d = PyDescr_NewMethod(t, def);
+      if (!d) return -1;
+      const int rc = PyDict_SetItemString(t->tp_dict, name, d);
+      Py_DECREF(d);
+      PyType_Modified(t);
+      return rc;
+    }
+    """
+    int tt_add_fast(PyTypeObject* t, const char* name, void* fn, const char* doc) except -1
+
+cdef list method_texts = []  # names and docstrings that method definitions point to
+
+
+cdef int add_fast_method(str name, fast_method fn, object general, str signature) except -1:
+    """Attaches a C function as a method of Tensor; name, docstring as of `general`."""
+    cdef bytes title = name.encode(), text = f"{name}({signature})\n--\n\n{general.__doc__ or ''}".encode()
+    method_texts.append((title, text))
+    return tt_add_fast(<PyTypeObject*>Tensor, title, <void*>fn, text)
+
+
+cdef int plain_ints(PyObject** args, Py_ssize_t n, int64_t* out) noexcept:
+    """Arguments that are ints, or one tuple of them: their number. -1: something else, or not this simple."""
+    cdef Py_ssize_t i
+    cdef PyObject* item
+    cdef PyObject* only = args[0] if n == 1 else NULL
+    if only != NULL and isinstance(<object>only, tuple):
+        n = PyTuple_GET_SIZE(<object>only)
+    else:
+        only = NULL
+    if n > 8:
+        return -1
+    for i in range(n):
+        item = args[i] if only == NULL else PyTuple_GET_ITEM_(only, i)
+        if not PyLong_CheckExact(<object>item):
+            return -1
+        out[i] = PyLong_AsLongLong_(item)
+        if out[i] == -1:  # also what an overflow gives
+            PyErr_Clear()
+            if <object>item != -1:
+                return -1
+    return <int>n
+
+
+cdef object call_general(object fn, object self, PyObject** args, Py_ssize_t n, PyObject* names):
+    """fn(self, *args, **kwargs) for arguments in the form of METH_FASTCALL."""
+    cdef Py_ssize_t i
+    given = [self]
+    for i in range(n):
+        given.append(<object>args[i])
+    if names == NULL:
+        return fn(*given)
+    keywords = {}
+    for i in range(len(<tuple>names)):
+        keywords[(<tuple>names)[i]] = <object>args[n + i]
+    return fn(*given, **keywords)

@@ -97,7 +97,8 @@ cdef class Tensor:
     cdef Tensor base_          # of a differentiable view
     cdef int64_t view_version  # version that grad_fn_ of a view belongs to; of a saved alias: version when saved
     cdef VersionCounter counter  # None: the storage's
-    cdef void* accumulator     # AccumulateGrad node, not owned
+    cdef void* accumulator     # AccumulateGrad node; owned only while it is parked here, in no graph
+    cdef bint parked
     cdef dict hooks
     cdef object heap_geometry  # bytearray holding sizes and strides of many dimensions
     cdef PyObject* attributes  # the instance's __dict__, made on first use
@@ -144,6 +145,7 @@ cdef void set_arg(Record* r, int k, Tensor t) noexcept     # pointer, dtype; str
 cdef int begin(Record* r, int kernel, int op, int nout, int nin, int compute) noexcept
 cdef int copy_into(Tensor dst, Tensor src) except -1       # no autograd; src broadcasts to dst
 cdef int fill_with(Tensor dst, object value) except -1
+cdef int fill_number(Tensor dst, double value) except -1   # of a contiguous floating-point tensor
 cdef Tensor contiguous(Tensor t)                           # no autograd
 cdef Tensor cast(Tensor t, int dt)                         # no autograd; t itself if it has the dtype
 cdef Tensor materialise(Tensor t, int dt)                  # contiguous and of the dtype
@@ -188,3 +190,8 @@ cdef struct Hooks:
     int (*rebase_view)(Tensor t, Node node) except -1
 cdef Hooks* hooks() noexcept
 cdef int add_method(str name, object fn) except -1
+# Methods without the cost of collecting *args: METH_FASTCALL | METH_KEYWORDS.
+ctypedef object (*fast_method)(object self, PyObject** args, Py_ssize_t n, PyObject* names)
+cdef int add_fast_method(str name, fast_method fn, object general, str signature) except -1
+cdef int plain_ints(PyObject** args, Py_ssize_t n, int64_t* out) noexcept
+cdef object call_general(object fn, object self, PyObject** args, Py_ssize_t n, PyObject* names)

@@ -3,8 +3,8 @@
 cimport cython
 from cpython.object cimport Py_EQ, PyObject, PyTypeObject
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_SET_ITEM
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_GET_SIZE, PyTuple_SET_ITEM
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.string cimport memcpy
 
@@ -21,8 +21,10 @@ from tensotron._core.geometry import CPU, Size, strided
 cdef extern from *:
     """
     #include "tensotron/_cpu/record.h"
-    static thread_local bool tt_grad = true;
-    static thread_local bool tt_inference = false;
+    // initial-exec: two bytes of the space that the loader keeps for this, and no call to read them
+    #define TT_THREAD static thread_local __attribute__((tls_model("initial-exec")))
+    TT_THREAD bool tt_grad = true;
+    TT_THREAD bool tt_inference = false;
     static inline bool tt_mul_overflow(int64_t a, int64_t b, int64_t* out) { return __builtin_mul_overflow(a, b, out); }
     """
     bint tt_mul_overflow(int64_t a, int64_t b, int64_t* out)
@@ -33,11 +35,16 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     void PyType_Modified(PyTypeObject* t)
+    void PyErr_Clear()
+    bint PyLong_CheckExact(object o)
+    int64_t PyLong_AsLongLong_ "PyLong_AsLongLong"(PyObject* o)
+    PyObject* PyTuple_GET_ITEM_ "PyTuple_GET_ITEM"(PyObject* o, Py_ssize_t i)
     object PyType_GenericAlloc(PyTypeObject* t, Py_ssize_t n)
     ctypedef struct PyTypeWithDict "PyTypeObject":
         PyObject* tp_dict
 
 cdef Hooks the_hooks
+cdef backend.Watch* watch = backend.watch_state()
 cdef uint64_t sequence = 0
 cdef type SizeType = Size
 
@@ -97,6 +104,8 @@ cdef Storage new_storage(size_t nbytes):
     cdef Storage s = Storage.__new__(Storage)
     s.data = <char*>backend.alloc(nbytes, &s.capacity)
     s.nbytes = nbytes
+    if watch.capturing:
+        backend.note_storage(s)
     return s
 
 
@@ -162,11 +171,26 @@ cdef int64_t count(int nd, const int64_t* sizes) except -1:
 
 cdef Tensor empty(int nd, const int64_t* sizes, int dt):
     cdef Tensor t = Tensor.__new__(Tensor)
-    cdef int64_t n = count(nd, sizes)
+    cdef int64_t n = 1, s
+    cdef int d
+    cdef bint odd = nd > INLINE_DIMS
+    if not odd:
+        t.sizes = t.inline_geometry
+        t.strides = t.inline_geometry + INLINE_DIMS
+        for d in range(nd - 1, -1, -1):
+            s = sizes[d]
+            t.sizes[d] = s
+            t.strides[d] = n
+            odd = odd or s < 1 or tt_mul_overflow(n, s, &n)
+        t.nd = nd
+        t.n = n
+        t.contiguous = True
+    if odd or n >= 1 << 60:
+        n = count(nd, sizes)
+        set_geometry(t, nd, sizes, NULL)
     t.dt = dt
     t.storage = new_storage(n * item_size(dt))
     t.ptr = t.storage.data
-    set_geometry(t, nd, sizes, NULL)
     t.inference = tt_inference
     return t
 
@@ -384,12 +408,27 @@ cdef int begin(Record* r, int kernel, int op, int nout, int nin, int compute) no
     return 0
 
 
+cdef inline bint one_element(Tensor t) noexcept:
+    """Whether all of t is one element, expanded."""
+    cdef int d
+    for d in range(t.nd):
+        if t.strides[d] != 0 and t.sizes[d] != 1:
+            return False
+    return True
+
+
 cdef int copy_into(Tensor dst, Tensor src) except -1:
     cdef Record r
     cdef Iteration it
     begin(&r, K_copy, 0, 1, 1, dst.dt)
     set_arg(&r, 0, dst)
     set_arg(&r, 1, src)
+    if dst.contiguous and (src.n == 1 or (same_shape(src, dst) and (src.contiguous or one_element(src)))):
+        r.ndim = 1
+        r.size[0] = dst.n
+        r.arg[0].stride[0] = 1
+        r.arg[1].stride[0] = src.n != 1 and src.contiguous
+        return backend.launch(&r)
     it.begin(dst.nd, dst.sizes)
     it.operand(dst.nd, dst.sizes, dst.strides)
     it.operand(src.nd, src.sizes, src.strides)
@@ -441,6 +480,17 @@ cdef int fill_with(Tensor dst, object value) except -1:
     it.simplify(True)
     backend.launch_over(&r, it)
     return 0
+
+
+cdef int fill_number(Tensor dst, double value) except -1:
+    cdef Record r
+    begin(&r, K_fill, 0, 1, 0, dst.dt)
+    set_arg(&r, 0, dst)
+    r.reals[0] = value
+    r.ndim = 1
+    r.size[0] = dst.n
+    r.arg[0].stride[0] = 1
+    return backend.launch(&r)
 
 
 cdef Tensor contiguous(Tensor t):

@@ -63,6 +63,15 @@ cdef bint generator_set_state(GeneratorState* g, const uint8_t* state) noexcept
 # Brings the dimensions of a record into the order in which torch draws.
 cdef void random_order(Record* r) noexcept
 
+# ---- capture: what the recorder of this thread hears of, beside the records ----------------
+cdef struct Watch:
+    bint capturing             # some thread captures
+cdef Watch* watch_state() noexcept
+cdef int note_storage(object storage) except -1   # made now
+cdef int note_leaf(object tensor) except -1       # its .grad is about to be read or written
+cdef int note_held(object owner) except -1        # the records point into this object
+cdef int uncapturable(str reason) except -1       # the call cannot be replayed
+
 # Runs one launch record; raises what its status says.
 cdef int launch(Record* r) except -1
 # The same without raising: the status.

@@ -22,6 +22,9 @@ cdef extern from "tensotron/_cpu/backend.h" namespace "tensotron" nogil:
     size_t guard_launches()
     size_t guard_copies()
 
+cdef extern from "pythread.h":
+    unsigned long PyThread_get_thread_ident()
+
 cdef extern from "tensotron/_cpu/random.h" namespace "tensotron" nogil:
     void generator_seed_ "tensotron::generator_seed"(GeneratorState& g, uint64_t seed)
     void generator_get_state_ "tensotron::generator_get_state"(const GeneratorState& g, uint8_t* state)
@@ -44,22 +47,123 @@ cdef extern from *:
     const char* tensotron_kernel_names[]
     int tensotron_run_over(Record& r, const Iteration& it, int (*launch)(Record*) noexcept)
 
-cdef list recorder = None  # the records of `recording()`, or None
+cdef Recorder recorder = None
+cdef Watch watch
+
+
+cdef Watch* watch_state() noexcept:
+    return &watch
 
 
 cdef bytes snapshot(const Record* r):
-    """A copy to keep. Constants in the record are addressed from its start there, for it moves."""
+    """A copy to keep; the operand list follows the record. Constants in the record are addressed from its
+    start there, for it moves."""
     cdef Record copy = r[0]
     cdef int k
     for k in range(copy.nout + copy.nin):
         if copy.arg[k].is_const:
             copy.arg[k].data = <char*>(<size_t>copy.arg[k].data - <size_t>r)
-    return PyBytes_FromStringAndSize(<char*>&copy, sizeof(Record))
+    cdef bytes head = PyBytes_FromStringAndSize(<char*>&copy, sizeof(Record))
+    if r.nlist:
+        return head + PyBytes_FromStringAndSize(<char*>r.list, r.nlist * sizeof(Arg))
+    return head
+
+
+cdef class Recorder:
+    """Keeps copies of the launch records of one thread, and for a capture what else it has to know."""
+    cdef readonly list records
+    cdef readonly bint dry             # nothing is run
+    cdef readonly bint capture         # else the records alone
+    cdef readonly list created         # storages made since the start
+    cdef readonly dict buffers         # address of a storage -> the storage, for those in records
+    cdef readonly list leaves          # tensors whose .grad is read or written, and what it was
+    cdef readonly list held
+    cdef readonly str reason           # why the call cannot be replayed, or None
+    cdef public list before_replay     # called before each replay, to bring numbers up to date
+    cdef unsigned long thread
+    cdef Recorder outer
+
+    def __init__(self, bint capture=True, bint dry=False):
+        self.capture, self.dry = capture, dry
+        self.records, self.created, self.leaves, self.held, self.before_replay = [], [], [], [], []
+        self.buffers = {}
+
+    def start(self):
+        """Makes this the recorder of the calling thread."""
+        global recorder
+        self.thread = PyThread_get_thread_ident()
+        self.outer = recorder
+        recorder = self
+        watch.capturing = self.capture
+
+    def stop(self):
+        global recorder
+        recorder = self.outer
+        watch.capturing = recorder is not None and recorder.capture
+        self.outer = None
+
+    def refuse(self, str reason):
+        """Gives the capture up; the call itself goes on."""
+        if self.reason is None:
+            self.reason = reason
+
+    cdef int add(self, const Record* r) except -1:
+        cdef int k
+        cdef uint32_t i
+        if self.capture:
+            if self.reason is not None and not self.dry:
+                return 0
+            for k in range(r.nout + r.nin):
+                self.keep(&r.arg[k])
+            for i in range(r.nlist):
+                self.keep(&r.list[i])
+        self.records.append(snapshot(r))
+        return 0
+
+    cdef int keep(self, const Arg* a) except -1:
+        if a.buffer != NULL and not a.is_const:
+            self.buffers[<size_t>a.buffer] = <object>a.buffer
+        return 0
+
+
+cdef inline bint recording_here() noexcept:
+    return recorder is not None and recorder.thread == PyThread_get_thread_ident()
+
+
+cdef int note_storage(object storage) except -1:
+    if recording_here() and recorder.capture:
+        recorder.created.append(storage)
+    return 0
+
+
+cdef int note_leaf(object tensor) except -1:
+    if recording_here() and recorder.capture:
+        for entry in recorder.leaves:
+            if entry[0] is tensor:
+                return 0
+        entry = [tensor, None]
+        recorder.leaves.append(entry)  # first: the next line comes here again
+        entry[1] = tensor.grad
+    return 0
+
+
+cdef int note_held(object owner) except -1:
+    if recording_here() and recorder.capture:
+        recorder.held.append(owner)
+    return 0
+
+
+cdef int uncapturable(str reason) except -1:
+    if recording_here() and recorder.capture:
+        recorder.refuse(reason)
+    return 0
 
 
 cdef int launch_status(Record* r) noexcept:
-    if recorder is not None:
-        recorder.append(snapshot(r))
+    if recording_here():
+        recorder.add(r)
+        if recorder.dry:
+            return OK
     return active_backend.launch(r[0])
 
 
@@ -117,14 +221,20 @@ cdef void release(void* p, size_t capacity) noexcept:
 
 
 cdef void copy_bytes(void* dst, const void* src, size_t n) noexcept:
+    if recorder is not None:
+        uncapturable("values pass between a tensor and Python (item, tolist, tensor(data), a condition on a tensor)")
     active_backend.copy(dst, src, n)
 
 
 cdef void expose(void* p) noexcept:
+    if recorder is not None:
+        uncapturable("a tensor's memory is handed to numpy or another library")
     active_backend.expose(p)
 
 
 cdef void generator_seed(GeneratorState* g, uint64_t seed) noexcept:
+    if recorder is not None:
+        uncapturable("a generator is seeded")
     generator_seed_(g[0], seed)
 
 
@@ -135,6 +245,8 @@ cdef bytes generator_get_state(const GeneratorState* g):
 
 
 cdef bint generator_set_state(GeneratorState* g, const uint8_t* state) noexcept:
+    if recorder is not None:
+        uncapturable("a generator's state is set")
     return generator_set_state_(g[0], state)
 
 
@@ -194,12 +306,12 @@ def memory_stats():
 @contextmanager
 def recording():
     """Yields a list that receives the bytes of every launch record (record.h) until the end."""
-    global recorder
-    before, recorder = recorder, []
+    r = Recorder(False)
+    r.start()
     try:
-        yield recorder
+        yield r.records
     finally:
-        recorder = before
+        r.stop()
 
 
 @contextmanager
