@@ -21,8 +21,7 @@ def outcome(fn, lib):
 def error(exc, lib):
     # the nearest builtin class stands for a class of the library's own
     builtin = next(c for c in type(exc).__mro__ if c.__module__ == "builtins")
-    text = str(exc).split("\n")[0].replace("tensotron._core.tensor.Tensor", "Tensor")
-    return builtin.__name__, text.replace(lib.__name__ + ".", "torch.")
+    return builtin.__name__, str(exc).split("\n")[0].replace(lib.__name__ + ".", "torch.")
 
 
 def describe(value):

@@ -1,6 +1,7 @@
 """``repr`` and ``format`` of tensors, against PyTorch's."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -166,5 +167,31 @@ def test_format(spec):
         yield format(lib.tensor(1.0), "") + f"{lib.tensor(7):>4}"
         if spec == ".3f":  # no warning about the gradient either
             yield format(lib.tensor(0.125, requires_grad=True), spec)
+
+    assert list(results(tt)) == list(results(torch))
+
+
+def test_type_names():
+    """The names by which Python itself speaks of a tensor, and of its class."""
+
+    def results(lib):
+        cls = lib.Tensor
+        t = lib.ones(2)
+        calls = (
+            lambda: t + "a", lambda: "a" + t, lambda: t < "a", lambda: t @ 3, lambda: t << "a", lambda: divmod(t, "a"), lambda: t(),
+            lambda: t.foo, lambda: cls.foo, lambda: "".join([t]), lambda: ~t, lambda: format(t, "d"),
+        )  # fmt: skip
+        for call in calls:
+            try:
+                call()
+            except (TypeError, AttributeError) as exc:
+                yield type(exc).__name__, str(exc)
+        yield repr(cls).replace(lib.__name__, "torch"), cls.__module__ == lib.__name__, cls.__name__, cls.__qualname__, type(cls).__name__
+        sub = type("Sub", (cls,), {"__module__": "here"})
+        yield repr(sub), sub.__module__, isinstance(t, cls), isinstance(t, sub), isinstance(1, cls), issubclass(sub, cls)
+        sub.__module__ = "there"
+        yield repr(sub), pickle.loads(pickle.dumps(cls)) is cls
+        for name in ("Size", "device", "layout", "memory_format"):
+            yield repr(getattr(lib, name)).replace(lib.__name__, "torch")
 
     assert list(results(tt)) == list(results(torch))

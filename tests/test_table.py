@@ -267,3 +267,21 @@ def test_reductions(name):
                             check(run, arrays, layout, what)
                             if name in ("max", "min", "var_mean", "std_mean"):
                                 check(second, arrays, layout, (*what, "second"))
+
+
+def test_gradient_of_more_broadcast_dimensions_than_a_record_holds():
+    """Kept and broadcast dimensions in turn: nine of them, which do not merge."""
+    shape = (2,) * 9
+
+    def run(lib, dtype):
+        small = lib.arange(32, dtype=getattr(lib, dtype)).reshape((2, 1) * 4 + (2,)).requires_grad_()
+        big = lib.linspace(0, 1, 512, dtype=getattr(lib, dtype)).reshape(shape).permute(8, 1, 6, 3, 4, 5, 2, 7, 0)
+        (small * big).sum().backward()
+        once = small.grad.clone()
+        small.grad = None
+        (small.expand(shape) * big).sin().sum().backward()
+        return once, small.grad
+
+    for dtype in ("float32", "float64"):
+        for got, want in zip(run(tt, dtype), run(torch, dtype)):
+            close(got, want, dtype)

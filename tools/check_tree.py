@@ -12,6 +12,14 @@ SOURCE = {".py", ".pyx", ".pxd", ".pxi", ".pyi", ".h", ".hpp", ".c", ".cpp", ".c
 # absolute paths of some machine; /dev, /proc, /usr and shebangs are anybody's
 MACHINE_PATH = re.compile(r"(?<![\w.$~{}<>)/-])/(?:home|root|work|farm|Users|tmp/\w)[/\w]")
 FAST_MATH = "-ffast" + "-math"
+# Cython modules are built without wraparound: an index of -1 reads before the first element
+NEGATIVE_INDEX = re.compile(r"[\w)\]]\[\s*-\s*\d+\s*\]")
+STRING_OR_COMMENT = re.compile(r"""[fF]?(['"])(?:\\.|(?!\1).)*\1|#.*""")
+
+
+def code_of(line):
+    """The line without comments and strings, f-strings apart."""
+    return STRING_OR_COMMENT.sub(lambda m: m[0] if m[0][0] in "fF" else "''", line)
 
 
 def tracked():
@@ -39,6 +47,8 @@ def findings(name):
         # documents may forbid it by name; a build may not use it
         if FAST_MATH in line and path.suffix != ".md":
             yield number, f"{FAST_MATH} is forbidden"
+        if path.suffix in (".pyx", ".pxi", ".pxd") and NEGATIVE_INDEX.search(code_of(line)):
+            yield number, "negative index, which does not wrap around: " + line.strip()[:80]
         if line != line.rstrip() and path.suffix != ".md":
             yield number, "white space at the end of the line"
 

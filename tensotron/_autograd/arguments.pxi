@@ -1,4 +1,5 @@
 # Arguments, out= and in-place results of the family files that include this.
+from tensotron._core.arguments cimport refuse_out, resize_out
 
 cdef Tensor tensor_arg(object x, str op, str name, int position):
     if not isinstance(x, Tensor):
@@ -42,9 +43,7 @@ cdef object finish_out(object out, Tensor result, str op, tuple inputs):
     if not isinstance(out, Tensor):
         raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
     o = <Tensor>out
-    if grad_enabled() and (o.requires() or any_requires(inputs)):
-        raise RuntimeError(f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of "
-                           "the arguments requires grad.")
+    refuse_out(op, o, any_requires(inputs))
     if o.dt != result.dt:
         raise RuntimeError(f"Expected out tensor to have dtype {C_TYPE_NAMES[result.dt]}, but got {C_TYPE_NAMES[o.dt]} instead")
     for x in inputs:
@@ -52,15 +51,7 @@ cdef object finish_out(object out, Tensor result, str op, tuple inputs):
             raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
                                "single memory location. Please clone() the tensor before performing the operation.")
     check_inplace(o, False)
-    if not same_shape(o, result):
-        if o.n != 0:
-            import warnings
-            warnings.warn(f"An output with one or more elements was resized since it had shape {list(shape_of(o))}, which does "
-                          f"not match the required output shape {list(shape_of(result))}. This behavior is deprecated, and in a "
-                          "future PyTorch release outputs will not be resized unless they have zero elements. You can explicitly "
-                          "reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).", UserWarning,
-                          stacklevel=2)
-        o.resize_(shape_of(result))
+    resize_out(o, result.nd, result.sizes, True)
     copy_into(o, result)
     rebase(o, None)
     return o

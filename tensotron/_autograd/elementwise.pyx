@@ -2,8 +2,9 @@
 cimport cython
 
 from tensotron._core cimport dtype as dt_
+from tensotron._core.arguments cimport refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    Tensor, Node, add_edge, alias, begin, check_inplace, copy_into, empty, empty_like, empty_strided, grad_enabled,
+    Tensor, Node, add_edge, alias, as_view, begin, check_inplace, contiguous, copy_into, empty, empty_like, empty_strided, grad_enabled,
     inference_enabled, make_size, next_seq, parse_sizes, raise_freed_graph, rebase, same_shape, save_input, save_output,
     set_arg, shape_of, unpack_saved)
 from tensotron._cpu cimport backend
@@ -235,21 +236,23 @@ DTYPE_TITLES = ["Float", "Double", "Long", "Int", "Byte", "Bool"]
 cdef int check_out(Tensor out, int nd, const int64_t* sizes, int result, bint inplace) except -1:
     """Whether a result of this dtype and shape may be written to out; resizes an out= of other shape."""
     cdef int d
-    cdef bint same = out.nd == nd
     if not dt_.can_cast(result, out.dt):
         raise RuntimeError(f"result type {DTYPE_TITLES[result]} can't be cast to the desired output type "
                            f"{DTYPE_TITLES[out.dt]}")
-    if same:
+    if not inplace:
+        return resize_out(out, nd, sizes, True)
+    if out.nd == nd:
         for d in range(nd):
             if out.sizes[d] != sizes[d]:
-                same = False
-    if same:
-        return 0
-    if inplace:
-        raise RuntimeError(f"output with shape {list(shape_of(out))} doesn't match the broadcast shape "
-                           f"{[sizes[i] for i in range(nd)]}")
-    out.resize_(make_size(nd, sizes))
-    return 0
+                break
+        else:
+            return 0
+    raise RuntimeError(f"output with shape {list(shape_of(out))} doesn't match the broadcast shape {[sizes[i] for i in range(nd)]}")
+
+
+cdef str out_name(str node):
+    """The op's name in a message, from its node's: "ClampMinBackward0" is clamp_min."""
+    return "".join(["_" + c.lower() if c.isupper() else c for c in node[:len(node) - 9]])[1:]
 
 
 cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na, double nb, double nc,
@@ -267,7 +270,7 @@ cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na
     p[3] = 0
     if grad_enabled():
         requires = ((a is not None and a.requires()) or (b is not None and b.requires())
-                    or (c is not None and c.requires()) or (inplace and out.requires()))
+                    or (c is not None and c.requires()) or (out is not None and out.requires()))
     if out is None:
         if a is not None and (n_in == 1 or (b is not None and n_in == 2 and same_shape(a, b)) or (b is None and n_in == 2)):
             out = empty(a.nd, a.sizes, result) if a.contiguous else new_output(a.nd, a.sizes, a, b, None, result)
@@ -284,13 +287,11 @@ cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na
     nd = broadcast(a, b, c, sizes)
     if inplace:
         check_inplace(out, requires)
-    elif requires:
-        title = node[:-9].lower() if node is not None else ROW_NAMES[row]
-        raise RuntimeError(f"{title}(): functions with out=... arguments don't support automatic differentiation, but "
-                           "one of the arguments requires grad.")
+    elif node is not None:
+        refuse_out(out_name(node), out, requires)
     check_out(out, nd, sizes, result, inplace)
-    if requires and node is not None and dt_.is_float(out.dt):
-        graph = make_node(row, node, a, b, c, na, nb, nc, n_in, compute, p, out, inplace)
+    if inplace and requires and node is not None and dt_.is_float(out.dt):
+        graph = make_node(row, node, a, b, c, na, nb, nc, n_in, compute, p, out, True)
     written = out
     if overlaps_partly(out, a) or overlaps_partly(out, b) or overlaps_partly(out, c):
         if inplace:
@@ -589,7 +590,7 @@ cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes):
             if k > first and it_merge(&r, k - 1, g.sizes[d], out.strides[e] if not reduced else 0, g.strides[d]):
                 continue
             if k == 8:
-                raise NotImplementedError("sum over more than 8 separate dimensions")
+                return sum_packed(g, nd, sizes)
             r.size[k] = g.sizes[d]
             r.arg[0].stride[k] = 0 if reduced else out.strides[e]
             r.arg[1].stride[k] = g.strides[d]
@@ -599,6 +600,23 @@ cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes):
     r.ints[0] = n_red
     backend.launch(&r)
     return out
+
+
+cdef Tensor sum_packed(Tensor g, int nd, const int64_t* sizes):
+    """sum_to by way of a copy of g with the kept dimensions first, where all of either kind merge."""
+    cdef int64_t s[64]
+    cdef int64_t st[64]
+    cdef int64_t kept[64]
+    cdef int d, e, red, k = 0
+    for red in range(2):
+        for d in range(g.nd):
+            e = d - (g.nd - nd)
+            if red == (e < 0 or sizes[e] != g.sizes[d]):
+                s[k], st[k] = g.sizes[d], g.strides[d]
+                kept[k] = 1 if red else s[k]
+                k += 1
+    cdef Tensor out = sum_to(contiguous(as_view(g, k, s, st, 0)), k, kept)
+    return as_view(out, nd, sizes, NULL, 0)
 
 
 cdef inline bint it_merge(Record* r, int k, int64_t size, int64_t so, int64_t sg) noexcept:

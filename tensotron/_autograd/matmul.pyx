@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport sum_to, sum_to_shape
 from tensotron._core cimport dtype as dt_
+from tensotron._core.arguments cimport old_number, refuse_out, resize_out
 from tensotron._core.tensor cimport (
     Hooks, Node, Tensor, add_edge, add_method, as_view, attach, begin, check_inplace, contiguous, copy_into, empty, empty_strided,
     grad_enabled, hooks, make_size, next_seq, raise_freed_graph, rebase, save_input, set_arg, shape_of, unpack_saved)
@@ -42,13 +43,6 @@ cdef inline bint wants_graph(Tensor added, Tensor a, Tensor b):
     return grad_enabled() and (a.requires() or b.requires() or (added is not None and added.requires()))
 
 
-cdef int refuse_graph(str op, Tensor out, bint wanted) except -1:
-    if wanted or (grad_enabled() and out.requires()):
-        raise RuntimeError(f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-                           "arguments requires grad.")
-    return 0
-
-
 cdef int check_out_dtype(Tensor out, int dt) except -1:
     if out.dt != dt:
         raise RuntimeError(f"Expected out tensor to have dtype {C_NAMES[dt]}, but got {C_NAMES[out.dt]} instead")
@@ -63,13 +57,7 @@ cdef int refuse_bool(Tensor t, str kernel) except -1:
 
 cdef Tensor give(Tensor out, Tensor result):
     """Moves a result to where the caller wants it."""
-    cdef int d
-    cdef bint same = out.nd == result.nd
-    if same:
-        for d in range(out.nd):
-            same = same and out.sizes[d] == result.sizes[d]
-    if not same:
-        out.resize_(shape_of(result))
+    resize_out(out, result.nd, result.sizes, True)
     copy_into(out, result)
     rebase(out, None)
     return out
@@ -123,7 +111,7 @@ def mm(input, mat2, *, out=None):
     if out is None:
         return mm_of(a, b)
     c = <Tensor?>out
-    refuse_graph("mm", c, wants_graph(None, a, b))
+    refuse_out("mm", c, wants_graph(None, a, b))
     check_mm(a, b)
     check_out_dtype(c, a.dt)
     if not fits(c, a.sizes[0], b.sizes[1], a, b):
@@ -165,7 +153,7 @@ def bmm(input, mat2, *, out=None):
 cdef Tensor into(Tensor (*op)(Tensor, Tensor), str name, Tensor a, Tensor b, object out):
     """op(a, b) written to out."""
     cdef Tensor c = <Tensor?>out, result
-    refuse_graph(name, c, wants_graph(None, a, b))
+    refuse_out(name, c, wants_graph(None, a, b))
     result = op(a, b)
     check_out_dtype(c, result.dt)
     return give(c, result)
@@ -200,7 +188,7 @@ def mv(input, vec, *, out=None):
     cdef Tensor a = tensor_arg(input, "mv", "input", 1), v = tensor_arg(vec, "mv", "vec", 2)
     if out is None:
         return mv_of(a, v)
-    refuse_graph("mv", <Tensor?>out, wants_graph(None, a, v))
+    refuse_out("mv", <Tensor?>out, wants_graph(None, a, v))
     check_mv(a, v, (<Tensor>out).dt)
     return give(<Tensor>out, mv_of(a, v))
 
@@ -227,7 +215,7 @@ def dot(input, tensor, *, out=None):
     cdef Tensor a = tensor_arg(input, "dot", "input", 1), b = tensor_arg(tensor, "dot", "tensor", 2), result
     if out is None:
         return dot_of(a, b)
-    refuse_graph("dot", <Tensor?>out, wants_graph(None, a, b))
+    refuse_out("dot", <Tensor?>out, wants_graph(None, a, b))
     result = dot_of(a, b)
     if (<Tensor>out).dt != result.dt:
         raise RuntimeError(f"result dtype {TITLES[(<Tensor>out).dt]} does not match input dtype {TITLES[result.dt]}")
@@ -312,23 +300,53 @@ cdef Tensor addmm_of(Tensor d, Tensor a, Tensor b, double alpha, double beta, Te
     return out
 
 
-def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+ADDMM_NOW = "Tensor input, Tensor mat1, Tensor mat2, *, Number beta = 1, Number alpha = 1, Tensor out = None"
+ADDMM_METHOD = "Tensor mat1, Tensor mat2, *, Number beta = 1, Number alpha = 1"
+
+
+def addmm(input, mat1, mat2, fourth=None, fifth=None, *, beta=1, alpha=1, out=None):
     """beta * input + alpha * (mat1 @ mat2); input broadcasts, and is not read if beta is 0."""
-    cdef Tensor d = tensor_arg(input, "addmm", "input", 1), a = tensor_arg(mat1, "addmm", "mat1", 2)
-    cdef Tensor b = tensor_arg(mat2, "addmm", "mat2", 3)
+    cdef Tensor d, a, b
+    if fifth is not None:
+        alpha = old_number("addmm", mat2, alpha is 1, 5, "Number beta, Tensor input, Number alpha, Tensor mat1, Tensor mat2, *, "
+                           "Tensor out = None", ADDMM_NOW)
+        mat2, fourth = fourth, fifth
+    if fourth is not None:
+        beta = old_number("addmm", input, beta is 1, 4, "Number beta, Tensor input, Tensor mat1, Tensor mat2, *, Tensor out = None", ADDMM_NOW)
+        input, mat1, mat2 = mat1, mat2, fourth
+    d, a = tensor_arg(input, "addmm", "input", 1), tensor_arg(mat1, "addmm", "mat1", 2)
+    b = tensor_arg(mat2, "addmm", "mat2", 3)
     if out is not None:
-        refuse_graph("addmm", <Tensor?>out, wants_graph(d, a, b))
+        refuse_out("addmm", <Tensor?>out, wants_graph(d, a, b))
         check_addmm(d, a, b, False)
         check_out_dtype(<Tensor>out, a.dt)
     return addmm_of(d, a, b, alpha, beta, <Tensor>out, False)
 
 
-def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
+cdef object addmm_method(str op, object input, object mat1, object mat2, object third, object fourth, object beta, object alpha,
+                         bint inplace):
+    """The method, which also takes (beta, alpha, mat1, mat2) and (beta, mat1, mat2)."""
+    cdef Tensor d = tensor_arg(input, op, "input", 1), a, b
+    if fourth is not None:
+        alpha = old_number(op, mat2, alpha is 1, 4, "Number beta, Number alpha, Tensor mat1, Tensor mat2", ADDMM_METHOD)
+        mat2, third = third, fourth
+    if third is not None:
+        beta = old_number(op, mat1, beta is 1, 3, "Number beta, Tensor mat1, Tensor mat2", ADDMM_METHOD)
+        mat1, mat2 = mat2, third
+    a, b = tensor_arg(mat1, op, "mat1", 1), tensor_arg(mat2, op, "mat2", 2)
+    if inplace:
+        check_inplace(d, wants_graph(d, a, b))
+    return addmm_of(d, a, b, alpha, beta, d if inplace else None, inplace)
+
+
+def _addmm(self, mat1, mat2, third=None, fourth=None, *, beta=1, alpha=1):
+    """beta * self + alpha * (mat1 @ mat2); self broadcasts, and is not read if beta is 0."""
+    return addmm_method("addmm", self, mat1, mat2, third, fourth, beta, alpha, False)
+
+
+def addmm_(self, mat1, mat2, third=None, fourth=None, *, beta=1, alpha=1):
     """In-place version of addmm()."""
-    cdef Tensor d = tensor_arg(input, "addmm_", "input", 1), a = tensor_arg(mat1, "addmm_", "mat1", 1)
-    cdef Tensor b = tensor_arg(mat2, "addmm_", "mat2", 2)
-    check_inplace(d, wants_graph(d, a, b))
-    return addmm_of(d, a, b, alpha, beta, d, True)
+    return addmm_method("addmm_", self, mat1, mat2, third, fourth, beta, alpha, True)
 
 
 # ==== linear ====================================================================================
@@ -534,10 +552,13 @@ cdef object rmatmul_slot(object a, object b):
 
 the_hooks.matmul = matmul_slot
 the_hooks.rmatmul = rmatmul_slot
-for fn in (matmul, mm, bmm, mv, dot, outer, addmm, addmm_):
+for fn in (matmul, mm, bmm, mv, dot, outer, addmm):
     fn.__qualname__ = fn.__name__
-    if fn is not addmm_:
-        FUNCTIONS[fn.__name__] = fn
+    FUNCTIONS[fn.__name__] = fn
+    add_method(fn.__name__, fn)
+_addmm.__name__ = "addmm"
+for fn in (_addmm, addmm_):
+    fn.__qualname__ = fn.__name__
     add_method(fn.__name__, fn)
 FUNCTIONS["ger"] = outer
 add_method("ger", outer)

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, result_type_of_three, row_id
 from tensotron._core cimport dtype as dt_
+from tensotron._core.arguments cimport old_number, refuse_out
 from tensotron._core.tensor cimport (
     Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty, empty_like, fill_with, grad_enabled, hooks, maybe, rebase, record)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
@@ -66,22 +67,33 @@ cdef enum Kind:
     PREDICATE   # bool
 
 
+# functions without `out`
+NO_OUT = {"relu", "isnan", "isinf", "isfinite"}
+
+
+cdef inline Tensor unary(int row, str node, str name, object input, int kind, bint no_bool, object out):
+    cdef Tensor x = tensor_arg(input, name, "input", 1)
+    cdef int dt = x.dt, compute
+    if no_bool and dt == BOOL:
+        refuse_bool(name)
+    if kind == FLOAT:
+        compute = float_of(dt)
+        dt = compute
+    else:
+        compute = compute_of(dt)
+        if kind == PREDICATE:
+            dt = BOOL
+    return apply_row(row, node, x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), False, 0, 0, 0)
+
+
 cdef object make_unary(str name, str row_name, str node, int kind, bint no_bool, str doc):
     cdef int row = row_id(row_name)
 
     def op(input, *, out=None):
-        cdef Tensor x = tensor_arg(input, name, "input", 1)
-        cdef int dt = x.dt, compute
-        if no_bool and dt == BOOL:
-            refuse_bool(name)
-        if kind == FLOAT:
-            compute = float_of(dt)
-            dt = compute
-        else:
-            compute = compute_of(dt)
-            if kind == PREDICATE:
-                dt = BOOL
-        return apply_row(row, node, x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), False, 0, 0, 0)
+        return unary(row, node, name, input, kind, no_bool, out)
+
+    def op_without_out(input):
+        return unary(row, node, name, input, kind, no_bool, None)
 
     def op_(input):
         cdef Tensor x = tensor_arg(input, name + "_", "input", 1)
@@ -91,7 +103,7 @@ cdef object make_unary(str name, str row_name, str node, int kind, bint no_bool,
         compute = float_of(x.dt) if kind == FLOAT else compute_of(x.dt)
         return apply_row(row, node, x, None, None, 0, 0, 0, 1, compute, compute if kind == FLOAT else x.dt, x, True, 0, 0, 0)
 
-    define(op, name, doc)
+    define(op_without_out if name in NO_OUT else op, name, doc)
     define(op_, name + "_", f"In-place version of {name}().")
     return op
 
@@ -310,7 +322,7 @@ cdef inline int first_operand(object input, object other, str name) except -1:
 # ---- addition and subtraction -------------------------------------------------------------------
 cdef object check_alpha(object alpha, object a, object b):
     cdef int dt
-    if alpha == 1 and not isinstance(alpha, float):
+    if alpha == 1 and not isinstance(alpha, (float, bool)):
         return 1
     dt = result_type_of(a, b)
     if isinstance(alpha, bool) and dt != BOOL:
@@ -331,6 +343,11 @@ cdef int check_sub(object a, object b) except -1:
                            "a mask, use the `~` or `logical_not()` operator instead.")
     return 0
 
+cdef inline object old_alpha(str op, object number, object alpha):
+    """alpha of op(input, alpha, other)."""
+    return old_number(op, number, alpha is 1, 3, "Tensor input, Number alpha, Tensor other, *, Tensor out = None",
+                      "Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None")
+
 cdef int ROW_add = row_id("add")
 cdef int ROW_add_alpha = row_id("add_alpha")
 cdef int ROW_sub = row_id("sub")
@@ -340,30 +357,38 @@ cdef int ROW_mul = row_id("mul")
 cdef int ROW_div = row_id("div")
 
 
-def add(input, other, *, alpha=1, out=None):
+def add(input, other, third=None, *, alpha=1, out=None):
     """input + alpha * other, broadcast."""
+    if third is not None:
+        alpha, other = old_alpha("add", other, alpha), third
     first_operand(input, other, "add")
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_add_alpha, "AddBackward0", "add", input, other, SAME, out, False, alpha)
     return binary(ROW_add, "AddBackward0", "add", input, other, SAME, out, False, 0)
 
-def add_(input, other, *, alpha=1):
+def add_(input, other, third=None, *, alpha=1):
     """In-place version of add()."""
+    if third is not None:
+        alpha, other = old_alpha("add_", other, alpha), third
     tensor_arg(input, "add_", "input", 1)
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_add_alpha, "AddBackward0", "add", input, other, SAME, input, True, alpha)
     return binary(ROW_add, "AddBackward0", "add", input, other, SAME, input, True, 0)
 
-def sub(input, other, *, alpha=1, out=None):
+def sub(input, other, third=None, *, alpha=1, out=None):
     """input - alpha * other, broadcast."""
+    if third is not None:
+        alpha, other = old_alpha("sub", other, alpha), third
     first_operand(input, other, "sub")
     check_sub(input, other)
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_sub_alpha, "SubBackward0", "sub", input, other, SAME, out, False, alpha)
     return binary(ROW_sub, "SubBackward0", "sub", input, other, SAME, out, False, 0)
 
-def sub_(input, other, *, alpha=1):
+def sub_(input, other, third=None, *, alpha=1):
     """In-place version of sub()."""
+    if third is not None:
+        alpha, other = old_alpha("sub_", other, alpha), third
     tensor_arg(input, "sub_", "input", 1)
     check_sub(input, other)
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
@@ -403,8 +428,10 @@ def floor_divide(input, other, *, out=None):
     """Division rounded towards minus infinity; differentiating it raises NotImplementedError."""
     if result_type_of(input, other) == BOOL:
         raise NotImplementedError("\"div_floor_cpu\" not implemented for 'Bool'")
+    if out is not None:
+        refuse_out("aten::floor_divide", <Tensor?>out, False)
     cdef Tensor y = binary(row_id("div_floor"), None, "floor_divide", input, other, SAME, out, False, 0)
-    if out is None and dt_.is_float(y.dt):
+    if dt_.is_float(y.dt):
         record(y, "NotImplemented", _no_floor_divide, (input if isinstance(input, Tensor) else None,
                                                        other if isinstance(other, Tensor) else None), None, None)
     return y

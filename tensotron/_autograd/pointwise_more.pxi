@@ -149,26 +149,38 @@ cdef object ternary(str name, str node, object a, object b, object c, object val
                            "(input + value * tensor1 / tensor2), for all dtypes.")
     if dt == BOOL:
         raise NotImplementedError(f"\"{name}_cpu_out\" not implemented for 'Bool'")
-    if dt == BOOL:
-        raise NotImplementedError(f"\"{name}_cpu_out\" not implemented for 'Bool'")
     compute = compute_of(dt)
     return apply_row(row_id(name), node, x, y, z, 0, 0, 0, 3, compute, dt, maybe(out), inplace, value, 0, 0)
 
 
-def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+cdef inline object old_value(str op, object number, object value):
+    """value of op(input, value, tensor1, tensor2)."""
+    return old_number(op, number, value is 1, 4, "Tensor input, Number value, Tensor tensor1, Tensor tensor2, *, Tensor out = None",
+                      "Tensor input, Tensor tensor1, Tensor tensor2, *, Number value = 1, Tensor out = None")
+
+
+def addcmul(input, tensor1, tensor2, third=None, *, value=1, out=None):
     """input + value * tensor1 * tensor2, broadcast."""
+    if third is not None:
+        value, tensor1, tensor2 = old_value("addcmul", tensor1, value), tensor2, third
     return ternary("addcmul", "AddcmulBackward0", input, tensor1, tensor2, value, out, False)
 
-def addcmul_(input, tensor1, tensor2, *, value=1):
+def addcmul_(input, tensor1, tensor2, third=None, *, value=1):
     """In-place version of addcmul()."""
+    if third is not None:
+        value, tensor1, tensor2 = old_value("addcmul_", tensor1, value), tensor2, third
     return ternary("addcmul", "AddcmulBackward0", input, tensor1, tensor2, value, input, True)
 
-def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
+def addcdiv(input, tensor1, tensor2, third=None, *, value=1, out=None):
     """input + value * tensor1 / tensor2, broadcast."""
+    if third is not None:
+        value, tensor1, tensor2 = old_value("addcdiv", tensor1, value), tensor2, third
     return ternary("addcdiv", "AddcdivBackward0", input, tensor1, tensor2, value, out, False)
 
-def addcdiv_(input, tensor1, tensor2, *, value=1):
+def addcdiv_(input, tensor1, tensor2, third=None, *, value=1):
     """In-place version of addcdiv()."""
+    if third is not None:
+        value, tensor1, tensor2 = old_value("addcdiv_", tensor1, value), tensor2, third
     return ternary("addcdiv", "AddcdivBackward0", input, tensor1, tensor2, value, input, True)
 
 
@@ -336,6 +348,8 @@ cdef object op_neg(object a):
     return FUNCTIONS["neg"](a)
 
 cdef object op_invert(object a):
+    if dt_.is_float((<Tensor?>a).dt):
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return bitwise_not(a)
 
 cdef object op_eq(object a, object b):

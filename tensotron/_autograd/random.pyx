@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from tensotron._autograd.join import FUNCTIONS as JOIN
 from tensotron._autograd.copies cimport inplace_node
-from tensotron._core.arguments cimport float_arg, int_arg, is_integer, size_args
+from tensotron._core.arguments cimport float_arg, int_arg, is_integer, refuse_out, resize_out, size_args
 from tensotron._core cimport dtype as dt_
 from tensotron._core.creation cimport finish, like, sized
 from tensotron._core.generator cimport Generator, generator_of
@@ -431,11 +431,9 @@ for fn in (uniform_, normal_, log_normal_, cauchy_, exponential_, geometric_, ra
 cdef Tensor into(object out, Tensor shaped, str op):
     """`out`, resized to the shape."""
     cdef Tensor t = <Tensor?>out
-    if grad_enabled() and (t.requires() or shaped.requires()):
-        raise RuntimeError(f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-                           "arguments requires grad.")
+    refuse_out(op, t, shaped.requires())
     check_inplace(t, False)
-    t.resize_(shape_of(shaped))
+    resize_out(t, shaped.nd, shaped.sizes, False)
     t.bump()
     return t
 
@@ -494,6 +492,7 @@ def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, la
     if out is None:
         t = empty((<Tensor>shaped).nd, (<Tensor>shaped).sizes, (m if m is not None else s).dt)
     else:
+        refuse_out("normal", <Tensor?>out, any_requires((m, s)))
         t = into(out, <Tensor>shaped, "normal")
     fill_normal(g, t, 0, std if s is None else 1.0)
     work = alias(t)  # not to be seen by the graph
@@ -589,17 +588,9 @@ expose(normal, True, False)
 
 
 # ==== factories =======================================================================================
-cdef int refuse_out(object out, str op) except -1:
-    if out is not None and grad_enabled() and (<Tensor?>out).requires():
-        raise RuntimeError(f"aten::{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-                           "arguments requires grad.")
-    return 0
-
-
 def rand(*args, size=None, generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """Numbers of [0, 1) in a tensor of a size, given as ints or one sequence."""
     cdef Tensor t = sized("rand", args, size, dtype, device, layout, pin_memory, out)
-    refuse_out(out, "rand")
     need_float(t, "check_uniform_bounds")
     draw(RANDOM_uniform, generator_of(generator, "rand"), t, 0, 1)
     return finish(t, requires_grad)
@@ -608,7 +599,6 @@ def rand(*args, size=None, generator=None, out=None, dtype=None, layout=None, de
 def randn(*args, size=None, generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """Standard normal numbers in a tensor of a size, given as ints or one sequence."""
     cdef Tensor t = sized("randn", args, size, dtype, device, layout, pin_memory, out)
-    refuse_out(out, "randn")
     fill_normal(generator_of(generator, "randn"), t, 0, 1)
     return finish(t, requires_grad)
 
@@ -635,7 +625,6 @@ def randint(*args, low=None, high=None, size=None, generator=None, out=None, dty
     if not isinstance(size, (tuple, list)) or not is_integer(high) or not (low is None or is_integer(low)):
         raise invalid("randint", args, {"low": low if low not in given else None, "high": high if high not in given else None}, *RANDINT)
     t = sized("randint", (), size, dtype if dtype is not None or out is not None else dt_.of_code(I64), device, layout, pin_memory, out)
-    refuse_out(out, "randint")
     fill_integers(generator_of(generator, "randint"), t, 0 if low is None else int_arg(low, "randint", "low", 1),
                   int_arg(high, "randint", "high", 2))
     return finish(t, requires_grad)
@@ -649,7 +638,6 @@ def randperm(n, *, generator=None, out=None, dtype=None, layout=None, device=Non
     if count < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
     t = sized("randperm", (), (count,), dtype if dtype is not None or out is not None else dt_.of_code(I64), device, layout, pin_memory, out)
-    refuse_out(out, "randperm")
     if t.dt == BOOL:
         raise NotImplementedError("\"randperm\" not implemented for 'Bool'")
     if dt_.is_float(t.dt):

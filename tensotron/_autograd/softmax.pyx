@@ -68,7 +68,15 @@ cdef Tensor softmax_of(int op, str name, object input, object dim, object dtype,
     run(K_softmax, op, (y,), (materialise(x, x.dt),), extents(x, d), (), x.dt)
     if grad_enabled() and x.requires():
         attach(y, "SoftmaxBackward0" if op == SOFTMAX else "LogSoftmaxBackward0", _softmax_backward, (x,), (y,), (op, d))
-    return y if out is None else finish_out(out, y, name, (x,))
+    if out is None:
+        return y
+    refuse_out("aten::" + name, <Tensor?>out, False)
+    finish_out(out, y, name, (alias(x),))
+    return record(<Tensor>out, "NotImplemented", _no_derivative, (x,), None, "aten::" + name)
+
+
+def _no_derivative(FnNode node, g):
+    raise NotImplementedError(f"derivative for {node.ctx} is not implemented")
 
 
 def softmax(input, dim, dtype=None, *, out=None):

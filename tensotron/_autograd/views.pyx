@@ -464,18 +464,26 @@ def broadcast_to(input, shape):
 
 
 # ==== the same in place: other geometry for this tensor ===================================================
+# the nodes of the in-place forms are numbered on from those of the others
+cdef dict IN_PLACE_NODES = {
+    "TransposeBackward0": "TransposeBackward1", "TBackward0": "TBackward1", "UnsqueezeBackward0": "UnsqueezeBackward1",
+    "AsStridedBackward0": "AsStridedBackward1", "SqueezeBackward0": "SqueezeBackward3", "SqueezeBackward1": "SqueezeBackward4",
+    "SqueezeBackward2": "SqueezeBackward5"}
+
+
 cdef object in_place(object fn, str name):
     """x.name_(...): x takes the geometry of fn(x, ...) and its history."""
     def op_(self, *args, **kwargs):
         cdef Tensor x = <Tensor?>self, v
         check_inplace(x, x.requires())
         v = <Tensor>fn(x, *args, **kwargs)
-        if x.base_ is not None and v.grad_fn_ is not None:
-            raise NotImplementedError(f"{name}_ on a view that requires grad is not supported")
         set_geometry(x, v.nd, v.sizes, v.strides)
+        x.ptr = v.ptr
         x.bump()
         if v.grad_fn_ is not None:
+            v.grad_fn_.node_name = IN_PLACE_NODES[v.grad_fn_.node_name]
             x.grad_fn_, x.output_nr, x.leaf_grad = v.grad_fn_, 0, False
+            x.view_version = x.version()  # of a view: its base, whose elements stay as they are, keeps its history
         return x
     op_.__name__ = op_.__qualname__ = name + "_"
     op_.__doc__ = f"In-place version of {name}()."
@@ -661,7 +669,7 @@ for name, fn in {"moveaxis": movedim, "swapaxes": transpose, "swapdims": transpo
     expose(fn, True, True, name)
 
 for name, fn in {"transpose": transpose, "t": t, "squeeze": squeeze, "unsqueeze": unsqueeze, "swapaxes": transpose,
-                 "swapdims": transpose}.items():
+                 "swapdims": transpose, "as_strided": as_strided}.items():
     in_place(fn, name)
 
 add_method("T", property(lambda self: reversed_dims(self)))

@@ -2,7 +2,9 @@
 from libc.stdint cimport int64_t
 
 from tensotron._core cimport dtype as dt_
-from tensotron._core.tensor cimport Tensor
+from tensotron._core.tensor cimport Tensor, grad_enabled, make_size, shape_of
+
+import warnings
 
 import numpy as _np
 
@@ -99,3 +101,46 @@ cdef int size_args(str op, tuple args, object size, int64_t* out) except -1:
         out[nd] = i
         nd += 1
     return nd
+
+
+cdef bint old_overload_seen = False
+
+
+cdef object old_number(str op, object number, bint alone, int given, str old, str now):
+    """`number`, a Python number, if it can be one and no keyword says the same (`alone`); `given`: how many arguments were too many."""
+    global old_overload_seen
+    if isinstance(number, Tensor) and (<Tensor>number).nd == 0 and not (<Tensor>number).requires():
+        number = number.item()
+    if not alone or dt_.scalar_code(number) < 0:
+        raise TypeError(f"{op}() takes {given - 1} positional arguments but {given} were given")
+    if not old_overload_seen:
+        old_overload_seen = True
+        warnings.warn(f"This overload of {op} is deprecated:\n\t{op}({old})\nConsider using one of the following signatures instead:\n"
+                      f"\t{op}({now})", UserWarning, stacklevel=2)
+    return number
+
+
+cdef int refuse_out(str op, Tensor out, bint inputs_require) except -1:
+    if grad_enabled() and (inputs_require or out.requires()):
+        raise RuntimeError(f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+                           "arguments requires grad.")
+    return 0
+
+
+cdef int resize_out(Tensor out, int nd, const int64_t* sizes, bint warn) except -1:
+    """Gives `out` the shape of a result; `warn`: with a warning, unless it is empty."""
+    cdef int d
+    if out.nd == nd:
+        for d in range(nd):
+            if out.sizes[d] != sizes[d]:
+                break
+        else:
+            return 0
+    shape = make_size(nd, sizes)
+    if warn and out.n != 0:
+        warnings.warn(f"An output with one or more elements was resized since it had shape {list(shape_of(out))}, which does not match the "
+                      f"required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not "
+                      "be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to "
+                      "zero elements with t.resize_(0).", UserWarning, stacklevel=2)
+    out.resize_(shape)
+    return 0

@@ -3,7 +3,7 @@ from libc.math cimport ceil
 from libc.stdint cimport int64_t
 
 from tensotron._core cimport dtype as dt_
-from tensotron._core.arguments cimport dtype_arg, int_arg, size_args
+from tensotron._core.arguments cimport dtype_arg, int_arg, refuse_out, resize_out, size_args
 from tensotron._core.tensor cimport (
     Tensor, add_method, begin, check_inplace, empty, empty_like, empty_strided, fill_with, make_size, rebase, set_arg)
 from tensotron._cpu cimport backend
@@ -67,9 +67,18 @@ cdef Tensor sized(str op, tuple args, object size, object dtype, object device, 
     t = <Tensor>out
     if code >= 0 and code != t.dt:
         raise RuntimeError(f"dtype {TITLES[code]} does not match dtype of out parameter ({TITLES[t.dt]})")
-    check_inplace(t, t.requires())
-    t.resize_(make_size(nd, s))
+    if op in ("empty", "randn"):  # which only give it its shape, or do that first
+        t.resize_(make_size(nd, s))
+    return out_of("aten::" + op, t, nd, s)
+
+
+cdef Tensor out_of(str op, Tensor t, int nd, const int64_t* sizes):
+    """t, an `out`, ready to be written; it will not require grad."""
+    refuse_out(op, t, False)
+    check_inplace(t, False)
+    resize_out(t, nd, sizes, False)
     rebase(t, None)
+    t.leaf_grad = False
     return t
 
 
@@ -352,6 +361,9 @@ def range_(start, end, step=1, *, out=None, dtype=None, layout=None, device=None
     if not dt_.is_float(code):
         start, end, step = int(start), int(end), int(step)
     n = <int64_t>((<double>end - <double>start) / <double>step) + 1
+    if out is not None:
+        refuse_out("aten::range", <Tensor>out, False)
+        (<Tensor>out).leaf_grad = False
     return finish(count_up(range_out(out, n, code), 0, start, step), requires_grad)
 
 
@@ -389,8 +401,7 @@ cdef Tensor spaced_tensor(str op, object start, object end, object steps, object
     if base is not None:
         t = <Tensor>base_power(t, base)
     if out is not None:
-        check_inplace(<Tensor>out, (<Tensor>out).requires())
-        return (<Tensor>out).resize_((n,)).copy_(t)
+        return out_of("aten::" + op, <Tensor>out, 1, &n).copy_(t)
     return finish(<Tensor>t.to(dt_.of_code(code)), requires_grad)
 
 

@@ -170,3 +170,25 @@ contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
+
+
+class _TensorMeta(type):
+    """Type of Tensor, whose C name has no module in it: so Python's own messages say 'Tensor'."""
+
+    def __repr__(cls):
+        return f"<class '{cls.__module__}.{cls.__qualname__}'>"
+
+
+def _set_module(cls, name):
+    _type_module.__set__(cls, name)
+
+
+def _module_of(cls):
+    found = _type_module.__get__(cls)
+    return "tensotron" if found == "builtins" else found  # what a type without a dot in its C name gets
+
+
+_type_module = type.__dict__["__module__"]
+_TensorMeta.__module__ = property(_module_of, _set_module)
+for _cls in (Size, device, layout, memory_format):
+    _cls.__module__ = "tensotron"

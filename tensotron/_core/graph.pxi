@@ -405,7 +405,7 @@ cdef int check_inplace(Tensor t, bint inputs_require) except -1:
                                "to be tracked).")
         if t.view_kind == VIEW_MULTI:
             fn = gradient_edge(t)
-            name = (<Node>fn).node_name if fn is not None else "a function"
+            name = op_name(<Node>fn) if fn is not None else "a function"
             raise RuntimeError(f"Output {t.output_nr} of {name} is a view and is being modified inplace. This view is the "
                                "output of a function that returns multiple views. Such functions do not allow the output "
                                "views to be modified inplace. You should replace the inplace operation by an out-of-place "

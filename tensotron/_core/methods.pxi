@@ -656,10 +656,21 @@ cdef extern from *:
     """
     int tt_add_dict(PyTypeObject* t, Py_ssize_t offset, Py_ssize_t parked, Py_ssize_t accumulator) except -1
 
+cdef extern from *:
+    """
+    static void tt_name_type(PyTypeObject* t, PyObject* meta) {
+      t->tp_name = "Tensor";
+      Py_INCREF(meta);
+      Py_SET_TYPE((PyObject*)t, (PyTypeObject*)meta);
+    }
+    """
+    void tt_name_type(PyTypeObject* t, object meta)
+
 cdef Tensor _probe = Tensor.__new__(Tensor)
 tt_add_dict(<PyTypeObject*>Tensor, <char*>&_probe.attributes - <char*><void*>_probe,
             <char*>&_probe.parked - <char*><void*>_probe, <char*>&_probe.accumulator - <char*><void*>_probe)
 _probe = None
+tt_name_type(<PyTypeObject*>Tensor, geometry._TensorMeta)
 
 
 cdef int add_method(str name, object fn) except -1:
