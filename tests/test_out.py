@@ -27,15 +27,17 @@ def index(lib):
 
 
 # name -> the call on a tensor x of two rows and three columns, if it is not name(x, out=out)
-UNARY = """abs acos acosh asin asinh atan atanh bernoulli ceil cos cosh erf erfc exp exp2 expm1 floor frac log log10 log1p log2
-logical_not neg nonzero reciprocal round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc""".split()
-BINARY = """add arctan2 atan2 div divide eq floor_divide fmod ge greater greater_equal gt le less less_equal logical_and logical_or
-logical_xor lt max maximum min minimum mul multiply ne not_equal pow remainder sub subtract true_divide xlogy""".split()
+UNARY = """abs acos acosh asin asinh atan atanh bernoulli ceil cos cosh erf erfc exp exp2 expm1 floor frac log log10 log1p
+log2 logical_not neg nonzero reciprocal round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc""".split()
+BINARY = """add arctan2 atan2 div divide eq floor_divide fmod ge greater greater_equal gt le less less_equal logical_and
+logical_or logical_xor lt max maximum min minimum mul multiply ne not_equal pow remainder sub subtract true_divide xlogy""".split()
+ALONG_A_DIMENSION = """all amax amin any argmax argmin cumprod cumsum log_softmax logsumexp mean norm prod softmax std sum
+var""".split()
+JOIN = "cat concat concatenate stack".split()
 CALLS = {name: lambda lib, f, x, **out: f(x, **out) for name in UNARY}
 CALLS |= {name: lambda lib, f, x, **out: f(x, b(lib), **out) for name in BINARY}
-CALLS |= {name: lambda lib, f, x, **out: f(x, 0, **out) for name in "amax amin any all cumprod cumsum logsumexp softmax log_softmax".split()}
-CALLS |= {name: lambda lib, f, x, **out: f(x, 0, **out) for name in "argmax argmin mean prod std sum var norm".split()}
-CALLS |= {name: lambda lib, f, x, **out: f((x, b(lib)), **out) for name in "cat concat concatenate stack".split()}
+CALLS |= {name: lambda lib, f, x, **out: f(x, 0, **out) for name in ALONG_A_DIMENSION}
+CALLS |= {name: lambda lib, f, x, **out: f((x, b(lib)), **out) for name in JOIN}
 CALLS |= {
     "addcdiv": lambda lib, f, x, **out: f(x, b(lib), b(lib), **out),
     "addcmul": lambda lib, f, x, **out: f(x, b(lib), b(lib), **out),
@@ -70,8 +72,10 @@ INTEGERS = "bitwise_and bitwise_not bitwise_or bitwise_xor".split()
 CALLS |= {n: lambda lib, f, x, **out: f((x * 8).int(), (b(lib) * 8).int(), **out) for n in INTEGERS}
 CALLS["bitwise_not"] = lambda lib, f, x, **out: f((x * 8).int(), **out)
 FACTORIES = {
-    "arange": (4,), "empty": (2, 3), "eye": (3,), "full": ((2, 3), 1.5), "linspace": (0, 1, 4), "logspace": (0, 1, 4), "ones": (2, 3),
-    "rand": (2, 3), "randint": (5, (2, 3)), "randn": (2, 3), "randperm": (5,), "range": (0, 4), "zeros": (2, 3)}  # fmt: skip
+    "arange": (4,), "empty": (2, 3), "eye": (3,), "full": ((2, 3), 1.5), "linspace": (0, 1, 4), "logspace": (0, 1, 4),
+    "ones": (2, 3), "rand": (2, 3), "randint": (5, (2, 3)), "randn": (2, 3), "randperm": (5,), "range": (0, 4),
+    "zeros": (2, 3),
+}  # fmt: skip
 CALLS |= {name: lambda lib, f, x, args=args, **out: f(*args, **out) for name, args in FACTORIES.items()}
 
 

@@ -13,19 +13,22 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def operands(lib):
     r = lambda *s: (lib.arange(float(tt.Size(s).numel())) + 1).reshape(s)
-    return dict(lib=lib, x=r(2, 3), m=r(2, 3), n=r(3, 4), c=r(2, 4), i=lib.arange(3), two=lib.tensor(2.0))
+    return {"lib": lib, "x": r(2, 3), "m": r(2, 3), "n": r(3, 4), "c": r(2, 4), "i": lib.arange(3), "two": lib.tensor(2.0)}
 
 
 TAKEN = """
 lib.add(x, 2, m); x.add(2, m); x.add_(2, m); lib.add(x, 2, 3); x.add(2, 3); x.add_(2, 3); lib.add(1, 2, x); lib.add(x, two, m)
-lib.add(x, 2.5, i); lib.add(i, 2, i); lib.add(i, 2, i, out=lib.zeros(3)); lib.sub(x, 2, m); x.sub(2, m); x.sub_(2, m); lib.sub(i, 2, i)
-lib.addcmul(x, 2, m, m); x.addcmul(2, m, m); x.addcmul_(2, m, m); lib.addcmul(x, two, m, m); lib.addcmul(x, 2, m, m, out=lib.zeros(2, 3))
+lib.add(x, 2.5, i); lib.add(i, 2, i); lib.add(i, 2, i, out=lib.zeros(3))
+lib.sub(x, 2, m); x.sub(2, m); x.sub_(2, m); lib.sub(i, 2, i)
+lib.addcmul(x, 2, m, m); x.addcmul(2, m, m); x.addcmul_(2, m, m); lib.addcmul(x, two, m, m)
+lib.addcmul(x, 2, m, m, out=lib.zeros(2, 3))
 lib.addcdiv(x, 2, m, m); x.addcdiv(2, m, m); x.addcdiv_(2, m, m); lib.addcdiv(x, 0.5, m, m, out=lib.zeros(2, 3))
 lib.addmm(2, c, 3, m, n); lib.addmm(2, c, m, n); lib.addmm(2, c, 3, m, n, out=lib.zeros(2, 4)); lib.addmm(two, c, m, n)
 c.addmm(2, 3, m, n); c.addmm(2, m, n); c.addmm_(2, 3, m, n); c.addmm_(2, m, n); c.addmm(two, m, n)
 """
 REFUSED = """
-lib.add(x, m, 2); x.add(m, 2); lib.add(2, x, m); lib.add(x, i, m); lib.add(x, 2, m, alpha=3); lib.add(x, True, m); lib.add(i, 2.5, i)
+lib.add(x, m, 2); x.add(m, 2); lib.add(2, x, m); lib.add(x, i, m); lib.add(x, 2, m, alpha=3)
+lib.add(x, True, m); lib.add(i, 2.5, i)
 lib.sub(x, m, 2); lib.mul(x, 2, m); lib.addcmul(2, x, m, m); lib.addcmul(x, m, m, 2); lib.addcmul(x, 2, m, m, value=3)
 lib.addcdiv(x, m, m, 2); lib.addmm(c, 2, m, n); lib.addmm(c, m, n, 2, 3); lib.addmm(c, m, n, 2); lib.addmm(2, c, 3, m, n, beta=2)
 lib.rsub(x, 2, m); lib.addmm(2, c, m)

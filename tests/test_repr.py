@@ -178,15 +178,16 @@ def test_type_names():
         cls = lib.Tensor
         t = lib.ones(2)
         calls = (
-            lambda: t + "a", lambda: "a" + t, lambda: t < "a", lambda: t @ 3, lambda: t << "a", lambda: divmod(t, "a"), lambda: t(),
-            lambda: t.foo, lambda: cls.foo, lambda: "".join([t]), lambda: ~t, lambda: format(t, "d"),
+            lambda: t + "a", lambda: "a" + t, lambda: t < "a", lambda: t @ 3, lambda: t << "a", lambda: divmod(t, "a"),
+            lambda: t(), lambda: t.foo, lambda: cls.foo, lambda: "".join([t]), lambda: ~t, lambda: format(t, "d"),
         )  # fmt: skip
         for call in calls:
             try:
                 call()
             except (TypeError, AttributeError) as exc:
                 yield type(exc).__name__, str(exc)
-        yield repr(cls).replace(lib.__name__, "torch"), cls.__module__ == lib.__name__, cls.__name__, cls.__qualname__, type(cls).__name__
+        yield repr(cls).replace(lib.__name__, "torch"), cls.__module__ == lib.__name__
+        yield cls.__name__, cls.__qualname__, type(cls).__name__
         sub = type("Sub", (cls,), {"__module__": "here"})
         yield repr(sub), sub.__module__, isinstance(t, cls), isinstance(t, sub), isinstance(1, cls), issubclass(sub, cls)
         sub.__module__ = "there"

@@ -580,3 +580,4 @@ cdef object item_of(Tensor t):
 
 include "graph.pxi"
 include "methods.pxi"
+include "type_setup.pxi"
