@@ -45,6 +45,7 @@ FAMILIES = (
     "_core.creation",
     "_core.dlpack",
     "_core.data",
+    "_core.pickling",
     "_core.generator",
     "_autograd.pointwise",
     "_autograd.views",
@@ -68,8 +69,11 @@ _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:
     globals().update(getattr(_module, "FUNCTIONS", {}))
 
-from tensotron import autograd, backends, linalg, nn, random  # noqa: E402
+from tensotron import autograd, backends, linalg, nn, random, serialization, storage  # noqa: E402
+from tensotron.serialization import load, save  # noqa: E402
 from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
+
+globals().update(storage.CLASSES)
 
 
 def can_cast(from_, to):

@@ -481,32 +481,6 @@ cdef class Tensor:
     def _is_view(self):
         return self.base_ is not None
 
-    # ---- copying and pickling ----------------------------------------------------------------
-    def __deepcopy__(self, memo):
-        cdef Tensor out
-        if id(self) in memo:
-            return memo[id(self)]
-        if self.grad_fn_ is not None:
-            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
-                               "the moment.  If you were attempting to deepcopy a module, this may be because of a "
-                               "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
-        out = empty_like(self, self.dt)
-        if type(self) is not Tensor:
-            out = _make_subclass(type(self), out)
-        copy_into(out, self)
-        out.leaf_grad = self.leaf_grad
-        memo[id(self)] = out
-        if self.grad_ is not None:
-            out.grad_ = self.grad_.__deepcopy__(memo)
-        attributes = vars(self)
-        if attributes:
-            import copy
-            vars(out).update(copy.deepcopy(attributes, memo))
-        return out
-
-    def __reduce_ex__(self, protocol):
-        return _rebuild, (numpy_view(self).copy(), self.leaf_grad, type(self))
-
 
 cdef list DT_NAMES = ["torch.float32", "torch.float64", "torch.int64", "torch.int32", "torch.uint8", "torch.bool"]
 
@@ -603,15 +577,6 @@ def _make_subclass(cls, Tensor data not None, bint require_grad=False):
     set_geometry(t, data.nd, data.sizes, data.strides)
     if require_grad:
         set_requires_grad(t, True)
-    return t
-
-
-def _rebuild(array, bint requires_grad, cls):
-    from tensotron._core import data
-    cdef Tensor t = data.from_numpy(array)
-    if cls is not Tensor:
-        return _make_subclass(cls, t, requires_grad)
-    t.leaf_grad = requires_grad
     return t
 
 
