@@ -78,16 +78,31 @@ def relu6(input, inplace=False):
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
+class _Hardsigmoid(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return (x + 3).clamp(0, 6) / 6
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return _where((x > -3) & (x < 3), g * _SIXTH, 0.0)
+
+
+_SIXTH = 0.1666666716337204  # torch has it in single precision, whatever the dtype
+
+
 def hardsigmoid(input, inplace=False):
     """relu6(input + 3) / 6."""
-    return _apply(lambda x: relu6(x + 3) / 6, input, inplace)
+    return _apply(_Hardsigmoid.apply, input, inplace)
 
 
 def _hardswish(x):
     # the middle is computed of finite values only, so that no 0 * inf enters its gradient
-    middle = (x >= -3) & (x <= 3)
+    middle = (x > -3) & (x < 3)
     y = _where(middle, x, 0.0)
-    return _where(middle, y * (y + 3) / 6, _where(x < -3, 0.0, x))
+    return _where(middle, y * (y + 3) / 6, _where(x <= -3, x.detach() * 0.0, x))
 
 
 def hardswish(input, inplace=False):
@@ -338,6 +353,9 @@ def pad(input, pad, mode="constant", value=None):
             )
         if mode == "circular" and (before > size or after > size):
             raise RuntimeError("Padding value causes wrapping around more than once.")
+        if mode == "circular":  # around what is left
+            input = input.narrow(dim, max(-before, 0), size - max(-before, 0) - max(-after, 0))
+            before, after, size = max(before, 0), max(after, 0), input.size(dim)
         if before or after:
             index = _PADDED_INDEX[mode](_t.arange(-before, size + after), size)
             input = input.index_select(dim, index)

@@ -1,7 +1,20 @@
 """Modules, by kind."""
 
-from tensotron.nn.modules import activation, batchnorm, container, conv, dropout, flatten, linear, loss
-from tensotron.nn.modules import module, normalization, pooling, sparse, utils
+from tensotron.nn.modules import (  # noqa: F401  (users look into the submodules)
+    activation,
+    batchnorm,
+    container,
+    conv,
+    dropout,
+    flatten,
+    linear,
+    loss,
+    module,
+    normalization,
+    pooling,
+    sparse,
+    utils,
+)
 from tensotron.nn.modules.module import Module
 
 _KINDS = (activation, batchnorm, container, conv, dropout, flatten, linear, loss, normalization, pooling, sparse)

@@ -102,7 +102,7 @@ class Sequential(_Numbered):
 
     def __iadd__(self, other):
         self._need_sequential(other)
-        return self.extend(list(other))
+        return self.extend(other)
 
     def _check_factor(self, other):
         if not isinstance(other, int):

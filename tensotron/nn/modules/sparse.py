@@ -1,7 +1,7 @@
 """Embeddings."""
 
-from tensotron._autograd.engine import no_grad
 from tensotron import empty
+from tensotron._autograd.engine import no_grad
 from tensotron.nn import functional as F
 from tensotron.nn import init
 from tensotron.nn.modules.module import Module
