@@ -9,7 +9,7 @@ from tensotron._core.tensor import Tensor, _make_subclass
 __all__ = ["Buffer", "Parameter"]
 
 
-class _MarkedMeta(type):
+class _MarkedMeta(type(Tensor)):
     """Makes tensors of other classes that carry the class's mark instances of it."""
 
     _mark = None
@@ -18,7 +18,7 @@ class _MarkedMeta(type):
         mark = cls.__dict__.get("_mark")
         if mark is not None and isinstance(instance, Tensor) and getattr(instance, mark, False):
             return True
-        return type.__instancecheck__(cls, instance)
+        return super().__instancecheck__(instance)
 
 
 def _require_float(data, requires_grad):
