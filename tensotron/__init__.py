@@ -35,6 +35,7 @@ from tensotron._core.geometry import (
 from tensotron._core.tensor import Tensor, is_inference_mode_enabled
 from tensotron._autograd.engine import is_grad_enabled
 from tensotron._tensor_str import set_printoptions
+from tensotron._typename import typename
 
 __version__ = "0.1.0"
 
@@ -69,7 +70,7 @@ _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:
     globals().update(getattr(_module, "FUNCTIONS", {}))
 
-from tensotron import autograd, backends, linalg, nn, random, serialization, storage  # noqa: E402
+from tensotron import autograd, backends, linalg, nn, random, serialization, storage, utils  # noqa: E402
 from tensotron.serialization import load, save  # noqa: E402
 from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 

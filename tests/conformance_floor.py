@@ -31,12 +31,21 @@ def names(file):
 
 RNG = ["rand", "randn", "randint", "randperm", "normal", "normal_", "uniform_", "bernoulli"]
 RNG += ["bernoulli_", "random_", "dropout", "sequence", "generator"]
+# the modules that exist; a name takes in its variants
+MODULES = """Linear Bilinear Identity Flatten Unflatten Embedding Conv1d Conv2d BatchNorm1d BatchNorm2d BatchNorm3d LayerNorm
+GroupNorm RMSNorm MaxPool1d MaxPool2d AvgPool1d AvgPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool1d
+AdaptiveMaxPool2d Dropout Dropout1d Dropout2d AlphaDropout ReLU ReLU6 RReLU LeakyReLU PReLU ELU CELU SELU GELU GLU SiLU Mish
+Sigmoid Tanh LogSigmoid Softmax Softmax2d LogSoftmax Softmin Softplus Softshrink Softsign Tanhshrink Hardshrink Hardsigmoid
+Hardswish Hardtanh Threshold L1Loss MSELoss SmoothL1Loss HuberLoss CrossEntropyLoss NLLLoss KLDivLoss BCELoss
+BCEWithLogitsLoss Sequential ModuleList ModuleDict ParameterList""".split()
+MODULES += ["Sequential CNN", "Module behaviour"]
 
 # suite -> (script, option that takes the entries, entries, further options)
 SUITES = {
     "opinfo": ("opinfo.py", "--ops", names("seed_ops.txt"), ["--double"]),
     "special": ("special.py", "--only", names("seed_special.txt"), []),
     "rng": ("rng.py", "--only", RNG, []),
+    "modules": ("modules.py", "--only", MODULES, []),
 }
 
 

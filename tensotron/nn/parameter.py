@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from tensotron import empty
+from tensotron import _utils, empty
 from tensotron._core.geometry import preserve_format
 from tensotron._core.tensor import Tensor, _make_subclass
 
@@ -58,20 +58,10 @@ class Parameter(Tensor, metaclass=_MarkedMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol):
-        state = dict(vars(self))
-        if not state:
-            return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
-        return _rebuild_parameter_with_state, (self.data, self.requires_grad, OrderedDict(), state)
-
-
-def _rebuild_parameter(data, requires_grad, backward_hooks):
-    return Parameter(data, requires_grad)
-
-
-def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
-    out = Parameter(data, requires_grad)
-    vars(out).update(state)
-    return out
+        state = _utils._get_obj_state(self)
+        if state:
+            return _utils._rebuild_parameter_with_state, (self.data, self.requires_grad, OrderedDict(), state)
+        return _utils._rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
 
 
 class Buffer(Tensor, metaclass=_MarkedMeta):

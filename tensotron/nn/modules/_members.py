@@ -108,6 +108,10 @@ class Hooks(OrderedDict):
         OrderedDict.__delitem__(self, key)
         bump()
 
+    def __reduce_ex__(self, protocol):
+        # where there are none, no handle refers to this dict, and a file is one that PyTorch can read
+        return OrderedDict.__reduce_ex__(self, protocol) if self else (OrderedDict, ())
+
 
 _listeners = []
 
