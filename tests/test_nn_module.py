@@ -7,9 +7,9 @@ from collections import OrderedDict
 
 import pytest
 import torch
+from _both import outcome, same
 
 import tensotron
-from _both import outcome, same
 from tensotron import _epoch
 
 
@@ -194,7 +194,8 @@ def statement(text):
     "s = nn.Sequential(OrderedDict(a=nn.Tanh(), b=nn.ReLU())); s[1] = nn.ELU(); out = repr(s), repr(s.a), repr(s[-2:])",
     "s = nn.Sequential(OrderedDict([(1, nn.Tanh())]))",
     "s = nn.Sequential(nn.Tanh()); s += s",
-    "s = nn.Sequential(nn.Tanh(), nn.ReLU()); s += nn.Sequential(nn.ReLU()); s.append(nn.ELU()); s.insert(-1, nn.SELU()); out = repr(s * 2)",
+    "s = nn.Sequential(nn.Tanh(), nn.ReLU()); s += nn.Sequential(nn.ReLU()); out = repr(s * 2)",
+    "s = nn.Sequential(nn.Tanh(), nn.ReLU()); s.append(nn.ELU()); s.insert(-1, nn.SELU()); out = repr(s)",
     "s = nn.Sequential(nn.Tanh(), nn.ReLU()); s *= 3; del s[1:3]; out = repr(s), repr(s.pop(0)), repr(2 * s)",
     "nn.Sequential(nn.Tanh()) + [1]",
     "nn.Sequential(nn.Tanh()) * 1.5",
@@ -211,8 +212,9 @@ def statement(text):
     "p = nn.ParameterList([lib.ones(1), lib.zeros(2)]); p.append(3); p[0] = lib.ones(3); out = repr(p[::-1]), repr(p), len(p)",
     "nn.ParameterList(lib.ones(2))",
     "nn.ParameterList()()",
-    "p = nn.ParameterDict([('b', lib.ones(1)), ('a', 3)]); out = list(p.items()), p.pop('b'), repr(p), p.get('x', 4), list(reversed(p))",
-    "p = nn.ParameterDict({'b': lib.ones(1)}) | nn.ParameterDict({'a': lib.ones(1)}); p.setdefault('c'); out = repr(p), p.popitem()",
+    "p = nn.ParameterDict([('b', lib.ones(1)), ('a', 3)]); out = list(p.items()), p.pop('b'), repr(p), p.get('x', 4)",
+    "p = nn.ParameterDict({'b': lib.ones(1)}) | nn.ParameterDict({'a': lib.ones(1)}); out = repr(p), p.popitem()",
+    "p = nn.ParameterDict({'b': lib.ones(1)}); p.setdefault('c'); out = repr(p), list(reversed(p))",
     "p = nn.ParameterDict(); p[3] = 4",
     "p = nn.ParameterDict().fromkeys(['a', 'b'], 1); p.clear(); out = len(p)",
     "m.a.to(lib.int64)",
@@ -230,10 +232,11 @@ def statement(text):
     "m.a.load_state_dict({**m.a.state_dict(), 'scale': lib.ones(4)}, strict=False)",
     "m.a.load_state_dict({**m.a.state_dict(), 'scale': 5}, strict=False)",
     "out = repr(m.a.load_state_dict(m.a.state_dict())), tuple(m.a.load_state_dict(m.a.state_dict()))",
-    "s = lib.ones(3) * 2; m.a.load_state_dict({'scale': s}, strict=False, assign=True); out = m.a.scale, type(m.a.scale).__name__",
+    "s = lib.ones(3) * 2; m.a.load_state_dict({'scale': s}, strict=False, assign=True); out = type(m.a.scale).__name__",
     "s = nn.Linear(1, 1).state_dict(); s['bias'] = s['bias'][0]; nn.Linear(1, 1).load_state_dict(s)",
     "m.a.forward = lambda x: 5; out = m.a(3)",
-    "nn.utils.vector_to_parameters(lib.arange(6.0), [m.a.scale, m.blocks[0].scale]); out = nn.utils.parameters_to_vector([m.a.scale])",
+    "nn.utils.vector_to_parameters(lib.arange(6.0), [m.a.scale, m.blocks[0].scale]); out = m.a.scale",
+    "out = nn.utils.parameters_to_vector([m.a.scale])",
     "nn.utils.vector_to_parameters(3, [m.a.scale])",
     "out = nn.Parameter(lib.ones(2)), nn.Parameter(lib.arange(3), requires_grad=False), nn.Parameter()",
     "nn.Parameter(lib.arange(3))",

@@ -47,6 +47,7 @@ _OTHER_HOOKS = (
     "_load_state_dict_post_hooks",
 )
 _ABSENT = object()
+_PLAIN = frozenset((bool, int, float, str, tuple))  # types of values that are never members
 _look = False  # whether a call has to look for hooks: false until any module in the process has had one
 
 
@@ -134,8 +135,15 @@ class Module:
 
     def __setattr__(self, name, value):
         space = self.__dict__
+        old = space.get(name, _ABSENT)
+        if type(value) in _PLAIN and type(old) in _PLAIN:  # no member, before or after
+            if old is not value:
+                bump()
+            super().__setattr__(name, value)
+            return
         params, modules, buffers = space.get("_parameters"), space.get("_modules"), space.get("_buffers")
-        if isinstance(value, Parameter):
+        is_tensor = isinstance(value, Tensor)
+        if is_tensor and isinstance(value, Parameter):
             if params is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
             self._forget(name, params)
@@ -157,8 +165,8 @@ class Module:
                     f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
             modules[name] = _calls.registered(_calls.module_hooks, self, name, value)
-        elif (buffers is not None and name in buffers) or isinstance(value, Buffer):
-            if value is not None and not isinstance(value, Tensor):
+        elif (buffers is not None and name in buffers) or (is_tensor and isinstance(value, Buffer)):
+            if value is not None and not is_tensor:
                 raise TypeError(
                     f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
                 )
@@ -172,7 +180,7 @@ class Module:
             super().__setattr__(name, members)
             bump()
         else:
-            if space.get(name, _ABSENT) is not value:
+            if old is not value:
                 bump()
             super().__setattr__(name, value)
 
@@ -366,8 +374,12 @@ class Module:
 
     def parameters(self, recurse=True):
         """Iterates over the parameters, each once."""
-        for _, param in self.named_parameters(recurse=recurse):
-            yield param
+        found = _all_parameters(self) if recurse else None
+        if found is not None:
+            yield from found
+        else:
+            for _, param in self.named_parameters(recurse=recurse):
+                yield param
 
     def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
         """Iterates over (name, parameter)."""
@@ -570,6 +582,28 @@ class Module:
     state_dict = _state.state_dict
     _load_from_state_dict = _state._load_from_state_dict
     load_state_dict = _state.load_state_dict
+
+
+_OWN_ITERATION = tuple(vars(Module)[n] for n in ("named_parameters", "_named_members", "named_modules"))
+
+
+def _all_parameters(root):
+    """What named_parameters would give, without the names; None where a class has an iteration of its own."""
+    found, params, modules, todo = [], set(), set(), [root]
+    while todo:
+        module = todo.pop()
+        if module is None or module in modules:
+            continue
+        modules.add(module)
+        kind = type(module)
+        if (kind.named_parameters, kind._named_members, kind.named_modules) != _OWN_ITERATION:
+            return None
+        for param in module._parameters.values():
+            if param is not None and param not in params:
+                params.add(param)
+                found.append(param)
+        todo.extend(reversed(module._modules.values()))
+    return found
 
 
 def _parse_to(*args, **kwargs):
