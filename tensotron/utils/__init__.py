@@ -1,5 +1,5 @@
 """Utilities: torch.utils' names."""
 
-from tensotron.utils import hooks
+from tensotron.utils import data, hooks
 
-__all__ = ["hooks"]
+__all__ = ["data", "hooks"]
