@@ -115,7 +115,7 @@ def unpickled(body):
         "reduce a class": b"ctorch\nTensor\n(K\x05tR.",
         "new of a dtype": b"ctorch\nfloat32\n)\x81.",
         "build a list": b"]}b.",
-        "parameter of an int": b"ctorch.nn.parameter\nParameter\nK\x01\x85\x81." if hasattr(tensotron.nn, "Parameter") else b".",
+        "parameter of an int": b"ctorch.nn.parameter\nParameter\nK\x01\x85\x81.",
         "from_type of an int": b"ctorch._tensor\n_rebuild_from_type_v2\n(K\x01K\x02K\x03K\x04tR.",
         "from_type of a deep tuple": b"ctorch._tensor\n_rebuild_from_type_v2\n()" + b"\x85" * 30_000 + b"K\x02K\x03K\x04tR.",
         "storage of an int": b"K\x07Q.",

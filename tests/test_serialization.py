@@ -79,7 +79,6 @@ def test_state_dict_keeps_its_metadata():
     assert back._metadata == state._metadata and plain(back) == plain(state)
 
 
-@pytest.mark.skipif(not hasattr(tensotron.nn, "Parameter"), reason="no nn.Parameter")
 @pytest.mark.parametrize("writer", LIBS)
 @pytest.mark.parametrize("reader", LIBS)
 def test_parameters(writer, reader):
@@ -92,6 +91,20 @@ def test_parameters(writer, reader):
     assert got.tolist() == [50, 3, 4, 5]
     twice = passed_on([p, p], writer, reader)
     assert twice[0] is twice[1]
+
+
+@pytest.mark.parametrize("writer", LIBS)
+@pytest.mark.parametrize("reader", LIBS)
+def test_whole_modules(writer, reader):
+    def make(L):
+        return L.nn.Sequential(L.nn.Linear(3, 4), L.nn.ReLU(), L.nn.BatchNorm1d(4), L.nn.Linear(4, 2)).eval()
+
+    module = make(writer)
+    got = passed_on(module, writer, reader, weights_only=False)
+    np.testing.assert_allclose(got(reader.ones(2, 3)).tolist(), module(writer.ones(2, 3)).tolist(), rtol=1e-6)
+    other = make(reader)
+    other.load_state_dict(passed_on(module.state_dict(), writer, reader))
+    assert plain(dict(other.state_dict())) == plain(dict(got.state_dict()))
 
 
 @pytest.mark.parametrize("lib", LIBS)
