@@ -153,7 +153,7 @@ def argwhere(input):
 
 def one_hot(tensor, num_classes=-1):
     """An int64 tensor with one dimension more, 1 at the class that `tensor` names and 0 elsewhere."""
-    cdef Tensor t = tensor_arg(tensor, "one_hot", "tensor", 1), out
+    cdef Tensor t = tensor_arg(tensor, "one_hot", "tensor", 1), out, dense = contiguous(t)
     cdef int64_t classes = int_arg(num_classes, "one_hot", "num_classes", 2), k
     cdef int64_t size[64]
     cdef int d
@@ -180,7 +180,7 @@ def one_hot(tensor, num_classes=-1):
     begin(&r, K_one_hot, 0, 1, 1, I64)
     r.ndim = 0
     set_arg(&r, 0, out)
-    set_arg(&r, 1, contiguous(t))
+    set_arg(&r, 1, dense)
     r.ints[0] = t.n
     r.ints[1] = classes
     backend.launch(&r)
