@@ -52,10 +52,13 @@ def table(L):
         "independent 2": D.Independent(D.Normal(L.zeros(4, 3), 1), 2),
         "independent 0": D.Independent(D.Bernoulli(L.ones(2) / 3), 0),
         "independent uniform": D.Independent(D.Uniform(L.zeros(3), 1), 1),
+        "laplace": D.Laplace(t([0.5, -1.0]), t([1.0, 0.1])), "laplace number": D.Laplace(0.0, 2),
+        "log normal": D.LogNormal(t([0.5, -1.0]), t([1.0, 0.1])), "half normal": D.HalfNormal(t([1.0, 0.1])),
         "one hot": D.OneHotCategorical(row), "one hot logits": D.OneHotCategorical(logits=t([0.3, -1.0])),
     }  # fmt: skip
 
 
+CONTINUOUS = ("Normal", "Uniform", "Exponential", "Laplace", "LogNormal", "HalfNormal")
 NAMES = list(table(torch))
 
 
@@ -71,7 +74,7 @@ def test_samples(name):
                 out += [d.rsample(), d.rsample(shape)]
         return out, L.rand(2)
 
-    if any(k in name for k in ("normal", "exponential", "independent")):
+    if any(k in name for k in ("normal", "exponential", "independent", "laplace")):
         close(fn)
     else:
         same(fn)
@@ -86,7 +89,7 @@ def test_densities_and_moments(name):
         for value in (d.sample(), d.sample((3,))):
             out.append(d.log_prob(value))
             for method in ("cdf", "icdf"):
-                if isinstance(d, (L.distributions.Normal, L.distributions.Uniform, L.distributions.Exponential)):
+                if type(d).__name__ in CONTINUOUS:
                     out.append(getattr(d, method)(value if method == "cdf" else L.rand(value.shape, dtype=value.dtype)))
         out += [d.mean, d.mode, d.variance, d.stddev, d.batch_shape, d.event_shape, d.has_rsample, d.has_enumerate_support]
         out += [d.entropy(), d.perplexity(), d.support, repr(d)]
@@ -229,6 +232,8 @@ def test_kl():
             [D.Normal(t([0.0, 1.0]), t([1.0, 2.0])), D.Normal(0.5, 0.3), D.Uniform(t([0.0, 1.0]), 3.0), D.Uniform(-1.0, 5.0),
              D.Exponential(t([1.0, 2.0]))],
             [D.Independent(D.Normal(L.zeros(2, 3), 1), 1), D.Independent(D.Normal(L.ones(2, 3), 2), 1)],
+            [D.Laplace(0.0, 1.0), D.Laplace(t([1.0, -2.0]), 0.5)], [D.HalfNormal(1.0), D.HalfNormal(t([0.5, 2.0]))],
+            [D.LogNormal(0.0, 1.0), D.LogNormal(1.0, 2.0)],
             [D.OneHotCategorical(t([0.1, 0.9])), D.OneHotCategorical(t([0.5, 0.5]))],
         ]  # fmt: skip
         return [D.kl_divergence(p, q) for group in groups for p in group for q in group]

@@ -8,18 +8,27 @@ from tensotron.distributions.exp_family import ExponentialFamily
 from tensotron.distributions.exponential import Exponential
 from tensotron.distributions.independent import Independent
 from tensotron.distributions.kl import kl_divergence, register_kl
+from tensotron.distributions.laplace import Laplace
 from tensotron.distributions.normal import Normal
+from tensotron.distributions.transformed_distribution import HalfNormal, LogNormal, TransformedDistribution
+from tensotron.distributions.transforms import *  # noqa: F403
+from tensotron.distributions.transforms import __all__ as _transforms
 from tensotron.distributions.uniform import Uniform
 
 __all__ = [
+    *_transforms,
     "Bernoulli",
     "Categorical",
     "Distribution",
     "Exponential",
     "ExponentialFamily",
+    "HalfNormal",
     "Independent",
+    "Laplace",
+    "LogNormal",
     "Normal",
     "OneHotCategorical",
+    "TransformedDistribution",
     "Uniform",
     "constraints",
     "kl_divergence",
@@ -28,13 +37,11 @@ __all__ = [
 
 _NOT_YET = frozenset(
     """Beta Binomial Cauchy Chi2 ContinuousBernoulli Dirichlet FisherSnedecor Gamma GeneralizedPareto Geometric Gumbel
-    HalfCauchy HalfNormal InverseGamma Kumaraswamy LKJCholesky Laplace LogNormal LogisticNormal LowRankMultivariateNormal
-    MixtureSameFamily Multinomial MultivariateNormal NegativeBinomial OneHotCategoricalStraightThrough Pareto Poisson
-    RelaxedBernoulli RelaxedOneHotCategorical StudentT TransformedDistribution VonMises Weibull Wishart AbsTransform
-    AffineTransform CatTransform ComposeTransform CorrCholeskyTransform CumulativeDistributionTransform ExpTransform
-    IndependentTransform LowerCholeskyTransform PositiveDefiniteTransform PowerTransform ReshapeTransform SigmoidTransform
-    SoftmaxTransform SoftplusTransform StackTransform StickBreakingTransform TanhTransform Transform biject_to
-    identity_transform transform_to""".split()
+    HalfCauchy InverseGamma Kumaraswamy LKJCholesky LogisticNormal LowRankMultivariateNormal MixtureSameFamily
+    Multinomial MultivariateNormal NegativeBinomial OneHotCategoricalStraightThrough Pareto Poisson RelaxedBernoulli
+    RelaxedOneHotCategorical StudentT VonMises Weibull Wishart CatTransform CorrCholeskyTransform
+    CumulativeDistributionTransform LowerCholeskyTransform PositiveDefiniteTransform StackTransform
+    StickBreakingTransform biject_to transform_to""".split()
 )
 
 

@@ -8,7 +8,9 @@ from tensotron.distributions.bernoulli import Bernoulli
 from tensotron.distributions.categorical import Categorical, OneHotCategorical
 from tensotron.distributions.exponential import Exponential
 from tensotron.distributions.independent import Independent
+from tensotron.distributions.laplace import Laplace
 from tensotron.distributions.normal import Normal
+from tensotron.distributions.transformed_distribution import HalfNormal, TransformedDistribution
 from tensotron.distributions.uniform import Uniform
 from tensotron.distributions.utils import _sum_rightmost
 
@@ -96,6 +98,25 @@ def _normal(p, q):
     ratio = (p.scale / q.scale).pow(2)
     distance = ((p.loc - q.loc) / q.scale).pow(2)
     return 0.5 * (ratio + distance - 1 - ratio.log())
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _half_normal(p, q):
+    return _normal(p.base_dist, q.base_dist)
+
+
+@register_kl(Laplace, Laplace)
+def _laplace(p, q):
+    ratio = p.scale / q.scale
+    distance = (p.loc - q.loc).abs()
+    return -ratio.log() + distance / q.scale + ratio * (-distance / p.scale).exp() - 1
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p, q):
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError
+    return kl_divergence(p.base_dist, q.base_dist)
 
 
 @register_kl(Uniform, Uniform)
