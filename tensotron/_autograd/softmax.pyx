@@ -100,7 +100,7 @@ cdef object implicit_dim(str name, Tensor x, object dim, int stacklevel):
     if dim is not None:
         return dim
     warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-                  stacklevel=stacklevel)
+                  stacklevel=max(stacklevel - 2, 1))  # torch counts two frames of its own, which are none here
     return 0 if x.nd in (0, 1, 3) else 1
 
 

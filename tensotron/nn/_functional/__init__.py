@@ -1,0 +1,1 @@
+"""Functions of nn.functional written in Python, over operators."""
