@@ -38,6 +38,11 @@ AdaptiveMaxPool2d Dropout Dropout1d Dropout2d AlphaDropout ReLU ReLU6 RReLU Leak
 Sigmoid Tanh LogSigmoid Softmax Softmax2d LogSoftmax Softmin Softplus Softshrink Softsign Tanhshrink Hardshrink Hardsigmoid
 Hardswish Hardtanh Threshold L1Loss MSELoss SmoothL1Loss HuberLoss CrossEntropyLoss NLLLoss KLDivLoss BCELoss
 BCEWithLogitsLoss Sequential ModuleList ModuleDict ParameterList""".split()
+MODULES += """ZeroPad1d ZeroPad2d ZeroPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d ReflectionPad2d
+ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d CircularPad1d CircularPad2d CircularPad3d InstanceNorm1d
+InstanceNorm2d LocalResponseNorm LPPool1d LPPool2d CosineEmbeddingLoss MarginRankingLoss HingeEmbeddingLoss GaussianNLLLoss
+PoissonNLLLoss SoftMarginLoss MultiMarginLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss TripletMarginLoss PixelShuffle
+PixelUnshuffle ChannelShuffle CosineSimilarity PairwiseDistance""".split()
 MODULES += ["Sequential CNN", "Module behaviour"]
 
 # suite -> (script, option that takes the entries, entries, further options)

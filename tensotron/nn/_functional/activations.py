@@ -1,4 +1,7 @@
-"""Activation functions composed of operators: right at kinks and special values, not the fastest."""
+"""Activation functions composed of operators: right at kinks and special values, not the fastest.
+
+At NaN the gradients of PyTorch's vector and scalar code differ; these are those of the vector code.
+"""
 
 import warnings
 
@@ -45,11 +48,15 @@ def threshold_(input, threshold, value):
     return F.threshold(input, threshold, value, True)
 
 
+def _hardtanh(x, low, high):
+    return _t.where((x > low) & (x < high), x, x.detach().clamp(low, high))  # NaN stays, and has no gradient
+
+
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """input limited to [min_val, max_val]; no gradient at the limits. ValueError if min_val > max_val."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return _apply(lambda x: _t.where(x <= min_val, min_val, _t.where(x >= max_val, max_val, x)), input, inplace)
+    return _apply(_hardtanh, input, inplace, min_val, max_val)
 
 
 def hardtanh_(input, min_val=-1.0, max_val=1.0):
@@ -83,10 +90,12 @@ def hardsigmoid(input, inplace=False):
 
 
 def _hardswish(x):
-    # the middle is computed of finite values only, so that no 0 * inf enters its gradient
+    # each part is computed of its own values only, so that no 0 * inf or NaN enters the gradient of another
     middle = (x > -3) & (x < 3)
     y = _t.where(middle, x, 0.0)
-    return _t.where(middle, y * (y + 3) / 6, _t.where(x <= -3, x.detach() * 0.0, x))
+    z = _t.where(x != x, x, 0.0)
+    outside = _t.where(x <= -3, x.detach() * 0.0, _t.where(x >= 3, x, z * z.detach()))
+    return _t.where(middle, y * (y + 3) / 6, outside)
 
 
 def hardswish(input, inplace=False):
@@ -106,14 +115,16 @@ def logsigmoid(input):
 
 def hardshrink(input, lambd=0.5):
     """input outside [-lambd, lambd] (or NaN), else 0."""
-    return _t.where((input >= -lambd) & (input <= lambd), 0.0, input)
+    inside = _t.where(input != input, input.detach(), 0.0)  # NaN stays, and has no gradient
+    return _t.where((input < -lambd) | (input > lambd), input, inside)
 
 
 def softshrink(input, lambd=0.5):
     """input moved towards 0 by lambd. RuntimeError if lambd is negative."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
-    return _t.where((input >= -lambd) & (input <= lambd), 0.0, _t.where(input > lambd, input - lambd, input + lambd))
+    inside = _t.where(input != input, input.detach(), 0.0)  # NaN stays, and has no gradient
+    return _t.where(input > lambd, input - lambd, _t.where(input < -lambd, input + lambd, inside))
 
 
 def softsign(input):
@@ -141,9 +152,11 @@ def glu(input, dim=-1):
 
 def prelu(input, weight):
     """input where it is positive, else weight * input; weight has one element, or one for each channel."""
+    if weight.dim() > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
     if weight.numel() != 1:
         channels = input.size(1) if input.dim() > 1 else 1
-        if weight.dim() == 1 and weight.numel() != channels:
+        if weight.numel() != channels:
             raise RuntimeError(
                 f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and "
                 f"channel size = {channels}."
@@ -156,6 +169,8 @@ def prelu(input, weight):
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Leaky ReLU with slope (lower + upper) / 2; in training, slopes drawn from [lower, upper)."""
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return F.leaky_relu(input, (lower + upper) / 2, inplace)
 

@@ -57,14 +57,20 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return out.squeeze(-2)
 
 
+def _one_size(name, output_size):
+    if not isinstance(output_size, int) and len(output_size) != 1:
+        raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(output_size)})")
+    return 1, _one(output_size)
+
+
 def adaptive_avg_pool1d(input, output_size):
     """Means over output_size windows of (N, C, L) or (C, L)."""
-    return F.adaptive_avg_pool2d(input.unsqueeze(-2), (1, _one(output_size))).squeeze(-2)
+    return F.adaptive_avg_pool2d(input.unsqueeze(-2), _one_size("adaptive_avg_pool1d", output_size)).squeeze(-2)
 
 
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """Maxima over output_size windows of (N, C, L) or (C, L)."""
-    out = F.adaptive_max_pool2d(input.unsqueeze(-2), (1, _one(output_size)), return_indices)
+    out = F.adaptive_max_pool2d(input.unsqueeze(-2), _one_size("adaptive_max_pool1d", output_size), return_indices)
     return tuple(t.squeeze(-2) for t in out) if return_indices else out.squeeze(-2)
 
 

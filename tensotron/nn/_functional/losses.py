@@ -42,18 +42,23 @@ class _BinaryCrossEntropy(Function):
         )
 
 
+def _kind(size_average, reduce, reduction):
+    if size_average is not None or reduce is not None:
+        return legacy_get_string(size_average, reduce)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
 def _reduce(loss, reduction):
     if reduction == "none":
         return loss
-    if reduction in ("mean", "sum"):
-        return loss.mean() if reduction == "mean" else loss.sum()
-    raise ValueError(f"{reduction} is not a valid value for reduction")
+    return loss.mean() if reduction == "mean" else loss.sum()
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Cross entropy of probabilities in [0, 1]; RuntimeError outside."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = _kind(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
@@ -67,33 +72,38 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return _reduce(loss, reduction)
 
 
-def _kind(size_average, reduce, reduction):
-    return reduction if size_average is None and reduce is None else legacy_get_string(size_average, reduce)
-
-
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """max(0, margin - target * (input1 - input2))."""
+    reduction = _kind(size_average, reduce, reduction)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
         raise RuntimeError(
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.size()}, "
             f"input2: {input2.size()}, target: {target.size()} "
         )
-    return _reduce((-target * (input1 - input2) + margin).clamp_min(0), _kind(size_average, reduce, reduction))
+    return _reduce((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1."""
+    reduction = _kind(size_average, reduce, reduction)
     loss = _t.where(target != 1, (margin - input).clamp_min(0), 0.0) + _t.where(target != -1, input, 0.0)
-    return _reduce(loss, _kind(size_average, reduce, reduction))
+    return _reduce(loss, reduction)
 
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """log(1 + exp(-target * input))."""
-    return _reduce((-input * target).exp().log1p(), _kind(size_average, reduce, reduction))
+    """log(1 + exp(-target * input)); the target has no gradient."""
+    reduction = _kind(size_average, reduce, reduction)
+    if target.requires_grad and _t.is_grad_enabled():
+        raise RuntimeError(
+            "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input cannot have "
+            "requires_grad True."
+        )
+    return _reduce((-input * target).exp().log1p(), reduction)
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cos where target is 1, max(0, cos - margin) where it is -1; of (N, D) and (N,), or (D,) and ()."""
+    reduction = _kind(size_average, reduce, reduction)
     dim = target.dim()
     if dim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -105,7 +115,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     squares = [(x * x).sum(dim) + 1e-12 for x in (input1, input2)]
     cos = (input1 * input2).sum(dim) / (squares[0] * squares[1]).sqrt()
     loss = _t.where(target == 1, 1 - cos, 0.0) + _t.where(target == -1, (cos - margin).clamp_min(0), 0.0)
-    return _reduce(loss, _kind(size_average, reduce, reduction))
+    return _reduce(loss, reduction)
 
 
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
@@ -148,8 +158,6 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     loss = -(target * F.logsigmoid(input) + (1 - target) * F.logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid")
     return _reduce(loss.sum(-1) / input.size(-1), reduction)
 
 
@@ -157,26 +165,31 @@ def _positive(x):
     return _t.where(x > 0, x, 0.0)  # no gradient at 0
 
 
+def _rows(x):
+    return x if x.dim() == 2 else x.reshape(1, -1)
+
+
 def _need_classes(name, input, ok):
-    if input.dim() not in (1, 2) or input.size(-1) == 0 or not ok:
+    if input.dim() > 2 or input.shape[-1:] == (0,) or not ok:
         raise RuntimeError(f"inconsistent sizes of input ({list(input.shape)}) and target in {name}")
 
 
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Sum over the other classes of max(0, margin - input[target] + input) ** p, over their number."""
+    reduction = _kind(size_average, reduce, reduction)
     if p != 1 and p != 2:
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     classes = target.reshape(-1, 1)
-    rows = input.reshape(-1, input.size(-1))
+    rows = _rows(input)
     _need_classes("multi_margin_loss", input, classes.size(0) == rows.size(0))
     z = _positive(margin - rows.gather(1, classes) + rows) ** p
     if weight is not None:
         z = z * weight[classes]
     z = z.masked_fill(_t.arange(rows.size(1)) == classes, 0)
     loss = z.sum(1) / rows.size(1)
-    return _reduce(loss if target.dim() else loss.reshape(()), _kind(size_average, reduce, reduction))
+    return _reduce(loss if target.dim() else loss.reshape(()), reduction)
 
 
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
@@ -184,15 +197,16 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
     The target classes of a row end with the first -1.
     """
+    reduction = _kind(size_average, reduce, reduction)
     _need_classes("multilabel_margin_loss", input, input.shape == target.shape)
-    rows, labels = input.reshape(-1, input.size(-1)), target.reshape(-1, input.size(-1))
+    rows, labels = _rows(input), _rows(target)
     valid = (labels < 0).cumsum(1) == 0
     labels = _t.where(valid, labels, 0)
     is_label = _t.zeros(labels.shape, dtype=_t.int64).scatter_add(1, labels, valid.long()) > 0
     z = _positive(1 - rows.gather(1, labels).unsqueeze(2) + rows.unsqueeze(1))
     z = _t.where(valid.unsqueeze(2) & ~is_label.unsqueeze(1), z, 0.0)
     loss = z.sum((1, 2)) / rows.size(1)
-    return _reduce(loss if input.dim() == 2 else loss.reshape(()), _kind(size_average, reduce, reduction))
+    return _reduce(loss if input.dim() == 2 else loss.reshape(()), reduction)
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None,
