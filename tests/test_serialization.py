@@ -67,6 +67,7 @@ def test_generators_and_named_results():
     got = passed_on({"g": g, "m": tensotron.ones(2, 2).max(0)}, tensotron, torch, weights_only=False)
     assert torch.rand(3, generator=got["g"]).tolist() == tensotron.rand(3, generator=g).tolist()
     assert isinstance(got["m"], torch.return_types.max)
+    assert pickle.loads(pickle.dumps(tensotron.ones(2, 2).max(0))).indices.tolist() == [0, 0]
     got = passed_on(torch.Generator().manual_seed(6), torch, tensotron, weights_only=False)
     assert tensotron.rand(3, generator=got).tolist() == torch.rand(3, generator=torch.Generator().manual_seed(6)).tolist()
 
@@ -105,6 +106,21 @@ def test_whole_modules(writer, reader):
     other = make(reader)
     other.load_state_dict(passed_on(module.state_dict(), writer, reader))
     assert plain(dict(other.state_dict())) == plain(dict(got.state_dict()))
+
+
+@pytest.mark.parametrize("lib", LIBS)
+def test_names_inside_of_strings(lib):
+    """Bytes of a checkpoint inside of a checkpoint, and texts that look like instructions of a pickle."""
+    inner = io.BytesIO()
+    lib.save(lib.ones(2), inner)
+    texts = ["ctensotron._utils\n_rebuild_tensor_v2\n", "ctorch._utils\n_rebuild_tensor_v2\n", "ctensotron\nfloat32\n"]
+    for text in texts:
+        obj = {"inner": inner.getvalue(), "raw": pickle.dumps(lib.ones(2), 2), "text": text, "dtype": lib.float32}
+        for more in ({}, {"t": lib.arange(2), "u": [lib.ones(1)]}):
+            for reader in LIBS:
+                got = passed_on({**obj, **more}, lib, reader)
+                assert all(got[k] == obj[k] for k in ("inner", "raw", "text")) and got["dtype"] is reader.float32
+                assert not more or got["t"].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("lib", LIBS)

@@ -12,12 +12,17 @@ def define(name, *fields):
         return f"torch.return_types.{name}(\n{inner})"
 
     def __reduce__(self):
-        return globals()[name], (tuple(self),)
+        return make, (name, tuple(self))
 
     body = {f: property(lambda self, i=i: self[i]) for i, f in enumerate(fields)}
     body.update(__new__=__new__, __repr__=__repr__, __reduce__=__reduce__, __slots__=(), __module__="torch.return_types",
                 n_fields=len(fields), __match_args__=fields)
     return type(name, (tuple,), body)
+
+
+def make(name, values):
+    """The result of that name: how pickles say it."""
+    return globals()[name](values)
 
 
 max = define("max", "values", "indices")  # noqa: A001

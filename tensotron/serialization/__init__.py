@@ -8,7 +8,7 @@ import warnings
 
 from tensotron.serialization import _legacy, _restore, _weights_only
 from tensotron.serialization._archive import AtomicFile, Reader, Writer
-from tensotron.serialization._pickler import checkpoint_pickler, class_finder
+from tensotron.serialization._pickler import class_finder, pickled
 from tensotron.serialization._restore import default_restore_location, location_tag
 
 __all__ = [
@@ -128,9 +128,7 @@ def _pickled(obj, module, protocol):
             storages[key] = storage  # which also keeps its id its own
         return ("storage", _weights_only.SAFE["torch." + name], key, location_tag(storage), numel)
 
-    buffer = io.BytesIO()
-    checkpoint_pickler(module, buffer, protocol, storage_id).dump(obj)
-    return buffer.getvalue(), storages
+    return pickled(obj, module, protocol, storage_id), storages
 
 
 def _write(file, prefix, data, storages, no_byteorder):

@@ -1,11 +1,13 @@
 """Names in checkpoints: tensotron's classes and functions are written as PyTorch's, and PyTorch's are found as tensotron's."""
 
+import io
 import pickle
 from importlib import import_module
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 
 from tensotron import _utils
 from tensotron._core import generator, geometry, return_types
+from tensotron._core.dtype import dtype
 from tensotron._core.tensor import Tensor
 from tensotron.serialization._weights_only import StorageType
 from tensotron.storage import STORAGE_DTYPES, TypedStorage, UntypedStorage
@@ -21,6 +23,7 @@ PLACES = {
     **{("torch._utils", n): f for n, f in _utils.REBUILD.items()},
     **{("torch.return_types", n): t for n, t in vars(return_types).items() if isinstance(t, type)},
 }
+_RESULTS = frozenset(t for t in vars(return_types).values() if isinstance(t, type))
 _NAMES = {id(obj): place for place, obj in PLACES.items()}
 
 
@@ -65,6 +68,11 @@ class _StorageIds:
 class Pickler(_StorageIds, pickle._Pickler):
     """The pickler of the standard library in Python, the one that lets names be chosen."""
 
+    def reducer_override(self, obj):
+        if type(obj) in _RESULTS:
+            return type(obj), (tuple(obj),)
+        return NotImplemented
+
     def save_global(self, obj, name=None):
         found = public_name(obj, name)
         if found is None:
@@ -81,12 +89,63 @@ class Pickler(_StorageIds, pickle._Pickler):
     dispatch = {**pickle._Pickler.dispatch, FunctionType: save_global, StorageType: save_global}
 
 
-def checkpoint_pickler(module, file, protocol, storage_id):
-    """A pickler of `module` onto `file` that calls storage_id(class name, storage, dtype, number of elements)."""
+class _FastPickler(_StorageIds, pickle.Pickler):
+    """The pickler in C, which writes tensotron's names; it notes which, and what they are to become."""
+
+    def reducer_override(self, obj):
+        if isinstance(obj, (type, dtype, StorageType, FunctionType, BuiltinFunctionType)) or hasattr(obj, "__code__"):
+            found = public_name(obj, obj.name if isinstance(obj, dtype) else None)
+            if found is not None:
+                module, name = obj.__module__, getattr(obj, "__qualname__", None) or obj.name
+                self.names[_instruction(module, name)] = _instruction(*found)
+        elif type(obj) in _RESULTS:
+            raise pickle.PicklingError("a class of torch's name: only Pickler can write it")
+        return NotImplemented
+
+
+def _instruction(module, name):
+    return f"c{module}\n{name}\n".encode()
+
+
+def _rename(data, names):
+    """The pickle with its names replaced; None if it is not certain where they stand.
+
+    A name is pickled once and remembered by number afterwards. Where it stands once, that is the instruction; more than
+    once, it is also part of a string. Protocols below 4 have no lengths around it.
+    """
+    for old, new in names.items():
+        if data.count(old) != 1:
+            return None
+        data = data.replace(old, new)
+    return None if b"ctensotron" in data else data
+
+
+def pickled(obj, module, protocol, storage_id):
+    """The pickle of an object by `module`, with PyTorch's names if that is pickle.
+
+    storage_id(class name, storage, dtype, number of elements) gives the persistent id of a storage; it may be called twice.
+    """
+    if module is pickle and protocol in (2, 3):
+        pickler, buffer = _pickler(_FastPickler, protocol, storage_id)
+        pickler.names = {}
+        try:
+            pickler.dump(obj)
+            data = _rename(buffer.getvalue(), pickler.names)
+            if data is not None:
+                return data
+        except pickle.PicklingError:
+            pass  # the other pickler succeeds, or says why not
     cls = Pickler if module is pickle else type("Pickler", (_StorageIds, module.Pickler), {})
-    pickler = cls(file, protocol=protocol)
+    pickler, buffer = _pickler(cls, protocol, storage_id)
+    pickler.dump(obj)
+    return buffer.getvalue()
+
+
+def _pickler(cls, protocol, storage_id):
+    buffer = io.BytesIO()
+    pickler = cls(buffer, protocol=protocol)
     pickler.storage_id = storage_id
-    return pickler
+    return pickler, buffer
 
 
 def find_class(module, name):

@@ -28,6 +28,8 @@ _user_globals = {}  # (object, path or None) -> None: a set that keeps its order
 class StorageType:
     """Stands for a storage class of a file: its name and dtype."""
 
+    __module__ = "tensotron.serialization._storage_names"  # where instances are found by name
+
     def __init__(self, name):
         self.name = name
 
@@ -40,7 +42,7 @@ class StorageType:
         return found
 
     def __reduce__(self):
-        return StorageType, (self.name,)
+        return self.name
 
     def __repr__(self):
         return f"torch.{self.name}"
