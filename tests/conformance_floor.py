@@ -30,7 +30,7 @@ def names(file):
 
 
 RNG = ["rand", "randn", "randint", "randperm", "normal", "normal_", "uniform_", "bernoulli"]
-RNG += ["bernoulli_", "random_", "dropout", "sequence", "generator"]
+RNG += ["bernoulli_", "random_", "dropout", "sequence", "generator", "utils.data"]
 # the modules that exist; a name takes in its variants
 MODULES = """Linear Bilinear Identity Flatten Unflatten Embedding Conv1d Conv2d BatchNorm1d BatchNorm2d BatchNorm3d LayerNorm
 GroupNorm RMSNorm MaxPool1d MaxPool2d AvgPool1d AvgPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool1d
