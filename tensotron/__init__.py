@@ -70,11 +70,18 @@ _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:
     globals().update(getattr(_module, "FUNCTIONS", {}))
 
-from tensotron import autograd, backends, distributions, linalg, nn, random, serialization, storage, utils  # noqa: E402
+from tensotron import autograd, backends, linalg, nn, random, serialization, storage, utils  # noqa: E402
 from tensotron.serialization import load, save  # noqa: E402
 from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 globals().update(storage.CLASSES)
+
+
+def __getattr__(name):
+    # imported when first used
+    if name == "distributions":
+        return _import_module("tensotron.distributions")
+    raise AttributeError(f"module 'torch' has no attribute '{name}'")
 
 
 def can_cast(from_, to):

@@ -3,7 +3,6 @@
 import io
 import os
 import struct
-import zipfile
 import zlib
 
 ALIGNMENT = 64
@@ -15,14 +14,17 @@ class Writer:
     """Writes records, one after the other, to a file-like object that may lack seek()."""
 
     def __init__(self, file, prefix):
+        import zipfile  # here, since few programs that import the library need it
+
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
+        self._info, self._limit = zipfile.ZipInfo, zipfile.ZIP64_LIMIT
         self._prefix = prefix
 
     def write(self, name, data):
         """Adds a record; `data` is bytes or a buffer of bytes."""
-        info = zipfile.ZipInfo(f"{self._prefix}/{name}")  # of a fixed date: equal objects give equal files
+        info = self._info(f"{self._prefix}/{name}")  # of a fixed date: equal objects give equal files
         info.file_size = len(data)
-        large = info.file_size * 1.05 > zipfile.ZIP64_LIMIT  # where ZipFile itself adds 20 bytes to the header
+        large = info.file_size * 1.05 > self._limit  # where ZipFile itself adds 20 bytes to the header
         start = self._zip.start_dir if self._zip.start_dir is not None else self._zip.fp.tell()
         head = start + _LOCAL_HEADER.size + len(info.filename.encode()) + 20 * large + 4
         padding = -head % ALIGNMENT
@@ -43,6 +45,8 @@ class Reader:
     """
 
     def __init__(self, file):
+        import zipfile
+
         self._file = file
         try:
             self._size = file.seek(0, io.SEEK_END)

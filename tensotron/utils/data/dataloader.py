@@ -1,7 +1,6 @@
 """DataLoader: batches of a dataset, read here or by worker processes."""
 
 import math
-import multiprocessing
 import os
 import warnings
 
@@ -121,6 +120,8 @@ class DataLoader:
     @multiprocessing_context.setter
     def multiprocessing_context(self, context):
         if context is not None:
+            import multiprocessing
+
             if self.num_workers == 0:
                 raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), but "
                                  f"got num_workers={self.num_workers}")

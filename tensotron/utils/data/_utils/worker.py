@@ -1,7 +1,5 @@
 """What runs in a worker process."""
 
-import multiprocessing
-import queue
 import random
 import sys
 import traceback
@@ -131,6 +129,9 @@ def run(make_fetcher, dataset, jobs, out, base_seed, init_fn, worker, num_worker
 
 
 def _next(jobs):
+    import multiprocessing
+    import queue
+
     while True:
         try:
             return jobs.get(timeout=ORPHAN_CHECK)
