@@ -70,7 +70,7 @@ _family_modules = [_import_module("tensotron." + _f) for _f in FAMILIES]
 for _module in _family_modules:
     globals().update(getattr(_module, "FUNCTIONS", {}))
 
-from tensotron import autograd, backends, linalg, nn, random, serialization, storage, utils  # noqa: E402
+from tensotron import autograd, backends, linalg, nn, optim, random, serialization, storage, utils  # noqa: E402
 from tensotron.serialization import load, save  # noqa: E402
 from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 

@@ -1,0 +1,2 @@
+// Part of one ISA's kernels; see kernels.cpp.
+#include "optim-inl.h"

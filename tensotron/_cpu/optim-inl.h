@@ -1,0 +1,221 @@
+// k_optim: one step of an optimiser for a list of parameters.
+//
+//   op        OptimAlgorithm
+//   compute   F32 or F64: dtype of parameters, gradients and buffers
+//   list      per parameter ints[1] operands, each contiguous (or all in the same dense order):
+//               SGD      parameter, gradient, [momentum buffer]
+//               Adam     parameter, gradient, mean, mean of squares, [largest mean of squares], step
+//               RMSprop  parameter, gradient, mean of squares, [mean], [momentum buffer], step
+//             All but the gradient are read and written. The step is one F32 or F64 number.
+//             stride[0]: elements; stride[1]: 1 for a momentum buffer (SGD) that has no value yet
+//   state     double[OPTIM_NUMBERS], read at every launch
+//   ints[0]   OptimFlags
+//
+// k_list_norm: arg[0] (0-dim) = the 2-norm of the norms of the operands of `list`, of dtype compute.
+// k_list_scale: every operand of `list` times min(1, reals[0] / (arg[0] + 1e-6)), arg[0] an input.
+//
+// The sequence of rounded operations is that of PyTorch's composed step on the CPU, whose add, addcmul and
+// lerp are fused multiply-adds and whose addcdiv is not. Its square root alone is not correctly rounded
+// (MKL's is not for 7 values of 1000); here it is.
+#pragma once
+#include "optim.h"
+#include "record.h"
+#include "vec.h"
+
+namespace tensotron { namespace TENSOTRON_ISA {
+
+// f(x) on vectors x[0..N) of the first N operands; those in the mask WRITTEN are stored back.
+template <class T, int N, unsigned WRITTEN, class F> TENSOTRON_INLINE void sweep(const Arg* operands, F f) {
+  typedef Vec<T> V;
+  T* p[N];
+  for (int k = 0; k < N; k++) p[k] = (T*)operands[k].data;
+  const int64_t n = operands[0].stride[0];
+  int64_t i = 0;
+  for (; i + V::size <= n; i += V::size) {
+    V x[N];
+    for (int k = 0; k < N; k++) x[k] = V::load(p[k] + i);
+    f(x);
+    for (int k = 0; k < N; k++)
+      if (WRITTEN >> k & 1) x[k].store(p[k] + i);
+  }
+  if (i < n) {
+    const int rest = int(n - i);
+    V x[N];
+    for (int k = 0; k < N; k++) x[k] = V::load(p[k] + i, rest);
+    f(x);
+    for (int k = 0; k < N; k++)
+      if (WRITTEN >> k & 1) x[k].store(p[k] + i, rest);
+  }
+}
+
+// The step counter, advanced; in its own precision.
+static inline double advance_step(const Arg& a) {
+  if (a.dtype == F64) return *(double*)a.data += 1;
+  return *(float*)a.data += 1;
+}
+
+// a moved towards b by the fraction w: two forms, so that w = 1 gives b.
+template <class V> TENSOTRON_INLINE V lerp(V a, V b, V w, bool low) {
+  const V d = b - a;
+  return low ? fma(w, d, a) : fma(-d, V(1) - w, b);
+}
+
+template <class T> static void sgd_step(const Record& r, const double* h) {
+  typedef Vec<T> V;
+  const int64_t flags = r.ints[0], width = r.ints[1];
+  const bool maximize = flags & OPTIM_MAXIMIZE, nesterov = flags & OPTIM_NESTEROV, decay = h[OPTIM_WEIGHT_DECAY] != 0;
+  const V rate = V(T(-h[OPTIM_LR])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
+  const V momentum = V(T(h[OPTIM_BETA2])), fresh_part = V(T(1 - h[OPTIM_BETA1]));
+  const auto gradient = [=](V p, V g) {
+    if (maximize) g = -g;
+    return decay ? fma(wd, p, g) : g;
+  };
+  for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
+    if (!(flags & OPTIM_MOMENTUM)) {
+      sweep<T, 2, 1>(a, [=](V* x) { x[0] = fma(rate, gradient(x[0], x[1]), x[0]); });
+      continue;
+    }
+    const bool fresh = a[2].stride[1];
+    sweep<T, 3, 5>(a, [=](V* x) {
+      const V g = gradient(x[0], x[1]);
+      x[2] = fresh ? g : fma(fresh_part, g, x[2] * momentum);
+      x[0] = fma(rate, nesterov ? fma(momentum, x[2], g) : x[2], x[0]);
+    });
+  }
+}
+
+template <class T, bool AMSGRAD> static void adam_step(const Record& r, const double* h) {
+  typedef Vec<T> V;
+  constexpr int N = AMSGRAD ? 5 : 4;
+  const int64_t flags = r.ints[0], width = r.ints[1];
+  const bool maximize = flags & OPTIM_MAXIMIZE, decay = h[OPTIM_WEIGHT_DECAY] != 0;
+  const bool decoupled = decay && (flags & OPTIM_DECOUPLED), added = decay && !decoupled;
+  const double beta1 = h[OPTIM_BETA1], beta2 = h[OPTIM_BETA2];
+  const V shrink = V(T(1 - h[OPTIM_LR] * h[OPTIM_WEIGHT_DECAY])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
+  const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2)), eps = V(T(h[OPTIM_EPS]));
+  const bool low = abs(T(1 - beta1)) < T(0.5);
+  for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
+    const double step = advance_step(a[N]);
+    const double correction1 = 1 - __builtin_pow(beta1, step), correction2 = 1 - __builtin_pow(beta2, step);
+    const V rate = V(T(-(h[OPTIM_LR] / correction1))), root2 = V(T(__builtin_pow(correction2, 0.5)));
+    sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) {
+      V p = x[0], g = x[1];
+      if (maximize) g = -g;
+      if (decoupled) p = p * shrink;
+      if (added) g = fma(wd, p, g);
+      const V m = lerp(x[2], g, w1, low), v = fma(w2 * g, g, x[3] * b2);
+      V scale = v;
+      if constexpr (AMSGRAD) x[4] = scale = select(isnan(x[4]), x[4], max(x[4], v));
+      x[0] = p + (rate * m) / (sqrt(scale) / root2 + eps);
+      x[2] = m;
+      x[3] = v;
+    });
+  }
+}
+
+template <class T, bool CENTERED, bool MOMENTUM> static void rmsprop_step(const Record& r, const double* h) {
+  typedef Vec<T> V;
+  constexpr int N = 3 + CENTERED + MOMENTUM;
+  const int64_t flags = r.ints[0], width = r.ints[1];
+  const bool maximize = flags & OPTIM_MAXIMIZE, decay = h[OPTIM_WEIGHT_DECAY] != 0;
+  const double alpha = h[OPTIM_BETA1];
+  const V keep = V(T(alpha)), w = V(T(1 - alpha)), wd = V(T(h[OPTIM_WEIGHT_DECAY])), eps = V(T(h[OPTIM_EPS]));
+  const V rate = V(T(-h[OPTIM_LR])), momentum = V(T(h[OPTIM_BETA2]));
+  const bool low = abs(T(1 - alpha)) < T(0.5);
+  for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
+    advance_step(a[N]);
+    sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) {
+      V g = x[1];
+      if (maximize) g = -g;
+      if (decay) g = fma(wd, x[0], g);
+      V s = x[2] = fma(w * g, g, x[2] * keep);
+      if constexpr (CENTERED) {
+        const V m = x[3] = lerp(x[3], g, w, low);
+        s = fma(-m, m, s);
+      }
+      const V scale = sqrt(s) + eps;
+      if constexpr (MOMENTUM) {
+        V& b = x[N - 1];
+        b = b * momentum + g / scale;
+        x[0] = fma(rate, b, x[0]);
+      } else {
+        x[0] = x[0] + (rate * g) / scale;
+      }
+    });
+  }
+}
+
+template <class T> static int optim_step(const Record& r) {
+  const double* h = (const double*)r.state;
+  const bool momentum = r.ints[0] & OPTIM_MOMENTUM;
+  switch (r.op) {
+    case OPTIM_SGD: sgd_step<T>(r, h); return OK;
+    case OPTIM_ADAM: (r.ints[0] & OPTIM_AMSGRAD ? adam_step<T, true> : adam_step<T, false>)(r, h); return OK;
+    case OPTIM_RMSPROP:
+      if (r.ints[0] & OPTIM_CENTERED)
+        (momentum ? rmsprop_step<T, true, true> : rmsprop_step<T, true, false>)(r, h);
+      else
+        (momentum ? rmsprop_step<T, false, true> : rmsprop_step<T, false, false>)(r, h);
+      return OK;
+  }
+  return UNSUPPORTED;
+}
+
+int k_optim(const Record& r) {
+  return r.compute == F32 ? optim_step<float>(r) : r.compute == F64 ? optim_step<double>(r) : int(UNSUPPORTED);
+}
+
+// ---- clipping ---------------------------------------------------------------------------------
+
+// Sum of squares: four vectors of partial sums over blocks of at most BLOCK elements, blocks added in double.
+template <class T> static double sum_of_squares(const T* p, int64_t n) {
+  typedef Vec<T> V;
+  constexpr int64_t BLOCK = 4096;
+  double total = 0;
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    const int64_t end = at + BLOCK < n ? at + BLOCK : n;
+    V s[4] = {V(T(0)), V(T(0)), V(T(0)), V(T(0))};
+    int64_t i = at;
+    for (; i + 4 * V::size <= end; i += 4 * V::size)
+      for (int k = 0; k < 4; k++) {
+        const V x = V::load(p + i + k * V::size);
+        s[k] = fma(x, x, s[k]);
+      }
+    for (int k = 0; i < end; i += V::size, k++) {
+      const int64_t left = end - i;
+      const V x = V::load(p + i, int(left < V::size ? left : V::size));
+      s[k] = fma(x, x, s[k]);
+    }
+    total += double(reduce_add((s[0] + s[1]) + (s[2] + s[3])));
+  }
+  return total;
+}
+
+// Norms of operands and of their list are rounded to T, and overflow in it, as norms of tensors do.
+template <class T> static int list_norm(const Record& r) {
+  T total = 0;
+  for (uint32_t k = 0; k < r.nlist; k++) {
+    const T norm = sqrt(T(sum_of_squares((const T*)r.list[k].data, r.list[k].stride[0])));
+    total += norm * norm;
+  }
+  *(T*)r.arg[0].data = sqrt(total);
+  return OK;
+}
+
+int k_list_norm(const Record& r) {
+  return r.compute == F32 ? list_norm<float>(r) : r.compute == F64 ? list_norm<double>(r) : int(UNSUPPORTED);
+}
+
+template <class T> static int list_scale(const Record& r) {
+  typedef Vec<T> V;
+  const T norm = *(const T*)r.arg[0].data, wanted = T(1) / (norm + T(1e-6)) * T(r.reals[0]);
+  const V by = V(wanted > 1 ? T(1) : wanted);  // a NaN stays
+  for (uint32_t k = 0; k < r.nlist; k++) sweep<T, 1, 1>(r.list + k, [=](V* x) { x[0] = x[0] * by; });
+  return OK;
+}
+
+int k_list_scale(const Record& r) {
+  return r.compute == F32 ? list_scale<float>(r) : r.compute == F64 ? list_scale<double>(r) : int(UNSUPPORTED);
+}
+
+} }  // namespace tensotron::TENSOTRON_ISA
