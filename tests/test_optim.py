@@ -1,6 +1,7 @@
 """Optimisers against PyTorch's, and the fused steps against the composed ones."""
 
 import copy
+import importlib
 import inspect
 import pickle
 import warnings
@@ -65,6 +66,10 @@ COMPOSED = [
 ]
 
 
+def base(lib):
+    return importlib.import_module(lib.__name__ + ".optim.optimizer")
+
+
 def make(lib, values, dtype="float32"):
     return [lib.from_numpy(np.array(v, dtype)).requires_grad_() for v in values]
 
@@ -106,31 +111,48 @@ def ulps(a, b, floor):
     return worst
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("options", SGD_OPTIONS, ids=str)
-def test_sgd_is_pytorchs_bit_for_bit(options, dtype):
-    if tensotron._backend.get_cpu_capability() == "DEFAULT":
-        pytest.skip("the baseline has no fused multiply-add")
-    got, want = run(tensotron, "SGD", options, dtype=dtype)[0], run(torch, "SGD", options, dtype=dtype)[0]
-    for now, then in zip(got, want):
+@pytest.fixture
+def exact_root(monkeypatch):
+    """PyTorch with a square root that is rounded correctly: that of its vendor library is not, for 7 values of 1000."""
+
+    def sqrt(t):
+        return torch.from_numpy(np.asarray(np.sqrt(t.numpy())))
+
+    monkeypatch.setattr(torch.Tensor, "sqrt", sqrt)
+    monkeypatch.setattr(torch.Tensor, "sqrt_", lambda t: t.copy_(sqrt(t)))
+
+
+needs_fma = pytest.mark.skipif(
+    tensotron._backend.get_cpu_capability() == "DEFAULT", reason="the baseline has no fused multiply-add"
+)
+
+
+def assert_identical(got, want):
+    for k, (now, then) in enumerate(zip(got, want)):
         for a, b in zip(now, then):
-            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, b, f"step {k + 1}", strict=True)
+
+
+@needs_fma
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name,options", FUSED, ids=str)
+def test_fused_step_is_pytorchs_bit_for_bit(name, options, dtype, exact_root):
+    assert_identical(run(tensotron, name, options, dtype=dtype)[0], run(torch, name, options, dtype=dtype)[0])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name,options", [f for f in FUSED if f[0] != "SGD"], ids=str)
+@pytest.mark.parametrize("name,options", FUSED, ids=str)
 def test_fused_step_is_pytorchs(name, options, dtype):
-    """All but PyTorch's square root, which its vendor library rounds wrongly at times, is bit for bit the same."""
     got, want = run(tensotron, name, options, dtype=dtype)[0], run(torch, name, options, dtype=dtype)[0]
     for k, (now, then) in enumerate(zip(got, want)):
-        assert ulps(now, then, 0.125) <= 2, f"step {k + 1}"
-
-
-@pytest.mark.parametrize("name,options", COMPOSED, ids=str)
-def test_composed_step_is_pytorchs(name, options):
-    got, want = run(tensotron, name, options)[0], run(torch, name, options)[0]
-    for k, (now, then) in enumerate(zip(got, want)):
         assert ulps(now, then, 0.125) <= 16, f"step {k + 1}"
+
+
+@needs_fma
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name,options", COMPOSED, ids=str)
+def test_composed_step_is_pytorchs_bit_for_bit(name, options, dtype, exact_root):
+    assert_identical(run(tensotron, name, options, dtype=dtype)[0], run(torch, name, options, dtype=dtype)[0])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -138,8 +160,7 @@ def test_composed_step_is_pytorchs(name, options):
 def test_fused_step_is_the_composed_one(name, options, dtype):
     fused, opt = run(tensotron, name, options, dtype=dtype)
     composed, oracle = run(tensotron, name, options, dtype=dtype, composed=True)
-    for k, (now, then) in enumerate(zip(fused, composed)):
-        assert ulps(now, then, 0.125) <= 8, f"step {k + 1}"
+    assert_identical(fused, composed)
     for p, q in zip(opt.param_groups[0]["params"], oracle.param_groups[0]["params"]):
         assert list(opt.state.get(p, {})) == list(oracle.state.get(q, {}))
 
@@ -187,7 +208,7 @@ def test_signatures(name):
     assert of(tensotron) == of(torch)
 
 
-@pytest.mark.parametrize("options", [{"lr": 0.5}, {"max_iter": 5, "history_size": 3}, {"line_search_fn": "strong_wolfe"}], ids=str)
+@pytest.mark.parametrize("options", [{"lr": 0.5, "max_iter": 5}, {"max_iter": 4, "history_size": 2}, {"line_search_fn": "strong_wolfe", "max_iter": 4}], ids=str)
 def test_lbfgs(options):
     ends = []
     for lib in LIBRARIES.values():
@@ -201,8 +222,8 @@ def test_lbfgs(options):
             loss.backward()
             return loss
 
-        for _ in range(4):
-            losses.append(float(opt.step(closure)))
+        for _ in range(2):
+            losses.append(float(opt.step(closure).detach()))
         ends.append((losses, [p.detach().numpy() for p in params], opt.state_dict()["state"][0]))
     np.testing.assert_allclose(ends[0][0], ends[1][0], rtol=1e-5)
     for a, b in zip(ends[0][1], ends[1][1]):
@@ -230,7 +251,7 @@ def test_one_launch_for_each_group_and_dtype(name, options):
     assert launches(opt.step) == 3
 
 
-def test_other_layouts():
+def test_other_layouts(exact_root):
     """Transposed parameters in one order of memory are stepped by the kernel, mixed orders by the composed step."""
     for transposed_grad in (True, False):
         for name in ("SGD", "Adam", "RMSprop"):
@@ -247,7 +268,7 @@ def test_other_layouts():
                     opt.step()
                 ends.append([p.detach().numpy(), q.detach().numpy()])
                 assert all(v.stride() == p.stride() for k, v in opt.state[p].items() if k != "step" and transposed_grad)
-            assert ulps(*ends, 0.125) <= 8
+            assert ulps(*ends, 0.125) <= 2
 
 
 def test_special_values():
@@ -335,19 +356,20 @@ def test_tensor_rates():
         assert ulps(*ends, 0.125) <= 8, name
 
 
-def test_differentiable_step():
-    for name, options in (("SGD", {"momentum": 0.9}), ("Adam", {}), ("Adam", {"amsgrad": True}), ("RMSprop", {"momentum": 0.5})):
-        grads = []
-        for lib in LIBRARIES.values():
-            start = lib.tensor([1.0, 2.0], requires_grad=True)
-            p = start.clone()
-            opt = getattr(lib.optim, name)([p], lr=0.1, differentiable=True, **options)
-            for _ in range(2):
-                p.grad = start * 3
-                opt.step()
-            p.sum().backward()
-            grads.append(start.grad.numpy())
-        np.testing.assert_allclose(*grads, rtol=1e-5)
+@pytest.mark.parametrize("name,options", [("SGD", {"momentum": 0.9}), ("Adam", {}), ("Adam", {"amsgrad": True}),
+                                          ("RMSprop", {"momentum": 0.5})], ids=str)
+def test_differentiable_step(name, options):
+    grads = []
+    for lib in LIBRARIES.values():
+        start = lib.tensor([1.0, 2.0], requires_grad=True)
+        p = start.clone()
+        opt = getattr(lib.optim, name)([p], lr=0.1, differentiable=True, **options)
+        for _ in range(1 if "amsgrad" in options else 2):  # its second step writes over what the first one saved
+            p.grad = start * 3
+            opt.step()
+        p.sum().backward()
+        grads.append(start.grad.numpy())
+    np.testing.assert_allclose(*grads, rtol=1e-5)
 
 
 # ---- the base ----------------------------------------------------------------------------------------------
@@ -397,7 +419,7 @@ REFUSALS = [
     lambda lib: lib.optim.SGD([one(lib)]).load_state_dict({"state": {}, "param_groups": []}),
     lambda lib: lib.optim.SGD([one(lib)]).load_state_dict({"state": {}, "param_groups": [{"params": [0, 1]}]}),
     lambda lib: lib.optim.Optimizer([one(lib)], {}).step(),
-    lambda lib: lib.optim.Optimizer([one(lib)], {"lr": lib.optim.optimizer.required}),
+    lambda lib: lib.optim.Optimizer([one(lib)], {"lr": base(lib).required}),
 ]
 
 
@@ -471,8 +493,8 @@ def test_hooks_and_closure():
         handles = [
             opt.register_step_pre_hook(lambda o, a, k: calls.append(("pre", o is opt, len(a), sorted(k)))),
             opt.register_step_post_hook(lambda o, a, k: calls.append(("post", len(a), sorted(k)))),
-            lib.optim.optimizer.register_optimizer_step_pre_hook(lambda o, a, k: calls.append("all pre")),
-            lib.optim.optimizer.register_optimizer_step_post_hook(lambda o, a, k: calls.append("all post")),
+            base(lib).register_optimizer_step_pre_hook(lambda o, a, k: calls.append("all pre")),
+            base(lib).register_optimizer_step_post_hook(lambda o, a, k: calls.append("all post")),
             opt.register_state_dict_pre_hook(lambda o: calls.append("state pre")),
             opt.register_state_dict_post_hook(lambda o, s: {**s, "more": 1}),
             opt.register_state_dict_post_hook(lambda o, s: calls.append(("first", sorted(s))), prepend=True),

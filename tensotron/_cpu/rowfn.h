@@ -25,6 +25,10 @@ TENSOTRON_INLINE V sign(V x) {
   return select(gt(x, V(0)), V(1), V(0)) - select(lt(x, V(0)), V(1), V(0));
 }
 
+// a * b + c, rounded once where the machine can; integers wrap.
+template <class V>
+TENSOTRON_INLINE V muladd(V a, V b, V c) { return fma(a, b, c); }
+
 template <class V>
 TENSOTRON_INLINE V trunc_div(V a, V b) { return trunc(a / b); }
 
@@ -53,6 +57,7 @@ TENSOTRON_INLINE V floor_div(V a, V b) {
 // ---- int64 ---------------------------------------------------------------------------------
 typedef int64_t Int;
 TENSOTRON_INLINE Int wrap(uint64_t v) { return static_cast<Int>(v); }
+TENSOTRON_INLINE Int muladd(Int a, Int b, Int c) { return wrap(uint64_t(a) * uint64_t(b) + uint64_t(c)); }
 TENSOTRON_INLINE Int sign(Int a) { return (a > 0) - (a < 0); }
 TENSOTRON_INLINE Int floor(Int a) { return a; }
 TENSOTRON_INLINE Int ceil(Int a) { return a; }

@@ -7,7 +7,7 @@ from libc.stdlib cimport free, realloc
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport Tensor, begin, empty, empty_like, fill_with, same_shape, set_arg
 from tensotron._cpu cimport backend
-from tensotron._cpu.backend cimport F32, F64, Arg, Record
+from tensotron._cpu.backend cimport F32, F64, Arg, Record, Watch
 
 cdef extern from *:
     """
@@ -34,10 +34,10 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object d, object key) except? NULL
-    bint PyDict_Check(object x)
     bint PyFloat_CheckExact(object x)
     double PyFloat_AS_DOUBLE(object x)
 
+cdef Watch* watch = backend.watch_state()
 ALGORITHMS = {"SGD": SGD, "Adam": ADAM, "RMSprop": RMSPROP}
 
 
@@ -201,6 +201,9 @@ cdef class FusedStep:
         cdef int first = -1, second = -1, dt
         self.group = group
         params = entry(group, "params")
+        if watch.capturing:
+            for x in params:
+                backend.note_leaf(x)
         if not self.read():
             return params
         for x in params:
@@ -280,11 +283,10 @@ cdef class FusedStep:
         return True
 
     cdef object new_state(self, Tensor p, object own, object state):
-        """The state of a parameter at its first step.
-
-        Capture: what is made here exists only once; a run that comes by here is not to be recorded.
-        """
+        """The state of a parameter at its first step, which is not like the others: no capture of it."""
         cdef Tensor step
+        if watch.capturing:
+            backend.uncapturable("an optimizer makes the state of a parameter at its first step")
         if own is None:
             own = state[p] = {}
         if self.algorithm != SGD:
@@ -300,9 +302,11 @@ cdef class FusedStep:
         return own
 
     cdef int launch(self, int dt) except -1:
-        """Capture: the record refers to `numbers` by its `state`, hence to this object, which has to live as long,
-        be refreshed before each replay and asked for its guard; `list` is copied."""
+        """The record's `state` points into this object: a capture keeps it, refreshes it before each replay and
+        compares its guard."""
         cdef Record r
+        if watch.capturing:
+            backend.note_held(self)
         begin(&r, K_optim, self.algorithm, 0, 0, dt)
         r.ndim = 0
         r.list = self.operands
@@ -344,6 +348,8 @@ def clear_grads(list groups not None):
     """Sets .grad of every parameter to None."""
     for group in groups:
         for p in group["params"]:
+            if watch.capturing:
+                backend.note_leaf(p)
             (<Tensor?>p).grad_ = None
 
 

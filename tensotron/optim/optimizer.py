@@ -150,11 +150,11 @@ class Optimizer:
                     own["step"] = counter(float(own["step"]))
 
     def __repr__(self):
-        lines = [type(self).__name__ + " ("]
+        parts = [type(self).__name__ + " ("]
         for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join(lines) + "\n)"
+            parts.append(f"\nParameter Group {number}\n")
+            parts += [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+        return "".join(parts) + ")"
 
     # ---- hooks ---------------------------------------------------------------------------------
     def register_step_pre_hook(self, hook):

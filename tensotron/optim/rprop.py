@@ -1,6 +1,5 @@
 """Resilient backpropagation."""
 
-import tensotron
 from tensotron._core.creation import full_like
 from tensotron.optim.optimizer import Optimizer, check_rate, counter, number, refuse_capturable, zeros_of
 
@@ -49,8 +48,8 @@ class Rprop(Optimizer):
         before, size = state["prev"], state["step_size"]
         state["step"] += 1
         sign = grad.mul(before).sign()
-        factor = tensotron.where(sign > 0, grow, tensotron.where(sign < 0, shrink, 1.0)).to(grad.dtype)
-        size.mul_(tensotron.where(sign == sign, factor, sign)).clamp_(least, most)  # NaN stays
+        factor = sign.masked_fill(sign > 0, grow).masked_fill(sign < 0, shrink).masked_fill(sign == 0, 1)  # NaN stays
+        size.mul_(factor).clamp_(least, most)
         grad = grad.masked_fill(sign < 0, 0.0)
         p.addcmul_(grad.sign(), size, value=-1)
         before.copy_(grad)

@@ -53,6 +53,7 @@ LIBRARY1(rint)
 TENSOTRON_DEVICE float abs(float x) { return ::fabsf(x); }
 TENSOTRON_DEVICE float pow(float a, float b) { return ::powf(a, b); }
 TENSOTRON_DEVICE float atan2(float a, float b) { return ::atan2f(a, b); }
+TENSOTRON_DEVICE float muladd(float a, float b, float c) { return ::fmaf(a, b, c); }
 TENSOTRON_DEVICE float fmod(float a, float b) { return ::fmodf(a, b); }
 
 TENSOTRON_DEVICE float sign(float x) { return float(x > 0) - float(x < 0); }
