@@ -44,6 +44,7 @@ CALLS = {
     "pow_minus_one": [lambda lib, x: x**-1.0],
     "pow_minus_two": [lambda lib, x: x**-2.0],
     "pow_three_halves": [lambda lib, x: x**1.5],
+    "pow_four": [lambda lib, x: x**4],
     "pow_scalar": [lambda lib, x: x**2.5, lambda lib, x: x**-1.5, lambda lib, x: lib.pow(x, 0.0)],
     "ipow_scalar": [lambda lib, x: x**4 if not x.is_floating_point() else x**4.0],
     "leaky_relu": [functional("leaky_relu"), functional("leaky_relu", negative_slope=-0.3)],

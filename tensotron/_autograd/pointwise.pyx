@@ -467,8 +467,8 @@ def fmod_(input, other):
 
 
 # ---- powers -------------------------------------------------------------------------------------
-cdef dict SPECIAL_POWERS = {0.5: "pow_half", 1.5: "pow_three_halves", 2.0: "square", 3.0: "cube", 4.0: "pow_four", -0.5: "pow_minus_half",
-                            -1.0: "pow_minus_one", -2.0: "pow_minus_two"}
+cdef dict SPECIAL_POWERS = {0.5: "pow_half", 1.5: "pow_three_halves", 2.0: "square", 3.0: "cube", 4.0: "pow_four",
+                            -0.5: "pow_minus_half", -1.0: "pow_minus_one", -2.0: "pow_minus_two"}
 
 
 cdef object power(object base, object exponent, object out, bint inplace):
