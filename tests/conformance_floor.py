@@ -45,12 +45,18 @@ PoissonNLLLoss SoftMarginLoss MultiMarginLoss MultiLabelMarginLoss MultiLabelSof
 PixelUnshuffle ChannelShuffle CosineSimilarity PairwiseDistance""".split()
 MODULES += ["Sequential CNN", "Module behaviour"]
 
+# all but LBFGS, in whose long runs roundings grow beyond the tolerance
+OPTIM = """SGD Adam AdamW RMSprop Adagrad Adadelta Adamax NAdam RAdam Rprop ASGD StepLR MultiStepLR ExponentialLR
+CosineAnnealingLR LinearLR ConstantLR PolynomialLR LambdaLR MultiplicativeLR CyclicLR OneCycleLR
+CosineAnnealingWarmRestarts ReduceLROnPlateau SequentialLR ChainedScheduler""".split()
+
 # suite -> (script, option that takes the entries, entries, further options)
 SUITES = {
     "opinfo": ("opinfo.py", "--ops", names("seed_ops.txt"), ["--double"]),
     "special": ("special.py", "--only", names("seed_special.txt"), []),
     "rng": ("rng.py", "--only", RNG, []),
     "modules": ("modules.py", "--only", MODULES, []),
+    "optim": ("optim.py", "--only", OPTIM, []),
 }
 
 

@@ -208,7 +208,11 @@ def test_signatures(name):
     assert of(tensotron) == of(torch)
 
 
-@pytest.mark.parametrize("options", [{"lr": 0.5, "max_iter": 5}, {"max_iter": 4, "history_size": 2}, {"line_search_fn": "strong_wolfe", "max_iter": 4}], ids=str)
+@pytest.mark.parametrize("options", [
+    {"lr": 0.5, "max_iter": 5},
+    {"max_iter": 4, "history_size": 2},
+    {"line_search_fn": "strong_wolfe", "max_iter": 4},
+], ids=str)
 def test_lbfgs(options):
     ends = []
     for lib in LIBRARIES.values():

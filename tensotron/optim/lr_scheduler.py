@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections import Counter
 
 from tensotron.optim._cyclic import CyclicLR, OneCycleLR
+from tensotron.optim._scheduler import LRScheduler, _LRScheduler  # noqa: F401  (its former name)
 from tensotron.optim._schedules import ChainedScheduler, ReduceLROnPlateau, SequentialLR
-from tensotron.optim._scheduler import EPOCH_DEPRECATION_WARNING, LRScheduler, _LRScheduler
 
 __all__ = [
     "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "SequentialLR",

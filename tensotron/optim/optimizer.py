@@ -11,6 +11,8 @@ from tensotron._autograd.engine import is_grad_enabled, set_grad_enabled
 from tensotron._core.creation import full, zeros_like
 from tensotron._core.dtype import float32, float64, get_default_dtype
 from tensotron._core.tensor import Tensor
+from tensotron._epoch import bump
+from tensotron._typename import typename
 from tensotron.autograd.grad_mode import enable_grad
 from tensotron.optim._fused import clear_grads, step_groups
 from tensotron.utils.hooks import RemovableHandle
@@ -34,6 +36,7 @@ def _add_hook(hooks, hook, prepend=False):
     hooks[handle.id] = hook
     if prepend:
         hooks.move_to_end(handle.id, last=False)
+    bump()
     return handle
 
 
@@ -51,13 +54,6 @@ def register_optimizer_step_post_hook(hook):
     Returns a handle whose remove() takes the hook off.
     """
     return _add_hook(_global_post_hooks, hook)
-
-
-def _type_name(x):
-    if isinstance(x, Tensor):
-        return x.type()
-    cls = type(x)
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
 
 def _with_hooks(step):
@@ -106,7 +102,7 @@ class Optimizer:
         self._prepare()
         if isinstance(params, Tensor):
             raise TypeError(
-                f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {_type_name(params)}"
+                f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {typename(params)}"
             )
         self.state = defaultdict(dict)
         self.param_groups = []
@@ -256,6 +252,7 @@ class Optimizer:
             if "param_names" in group:
                 new.setdefault("param_names", group["param_names"])
         self.__setstate__({"state": state, "param_groups": saved})
+        bump()
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
@@ -339,7 +336,7 @@ class Optimizer:
             param_group["param_names"] = names
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_type_name(p)}")
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {typename(p)}")
             if not self.defaults.get("differentiable", None) and not (p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
@@ -365,6 +362,7 @@ class Optimizer:
         if not taken.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
+        bump()
 
 
 # ---- shared by the optimisers ---------------------------------------------------------------------------

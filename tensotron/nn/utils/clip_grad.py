@@ -6,6 +6,8 @@ import warnings
 import tensotron as _t
 from tensotron._autograd.engine import no_grad
 from tensotron._core.tensor import Tensor
+from tensotron.optim._fused import scale_to_norm
+from tensotron.optim._fused import total_norm as fused_norm
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -25,7 +27,9 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
         norm_type = float(norm_type)
         if not tensors:
             return _t.tensor(0.0)
-        total = _norm(_t.stack([_norm(t, norm_type) for t in _by_dtype(tensors)]), norm_type)
+        total = fused_norm(tensors) if norm_type == 2.0 else None
+        if total is None:
+            total = _norm(_t.stack([_norm(t, norm_type) for t in _by_dtype(tensors)]), norm_type)
         if error_if_nonfinite and not total.isfinite():
             raise RuntimeError(
                 f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
@@ -45,10 +49,15 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     """Scales the gradients by max_norm / total_norm where that is below 1, in place."""
     with no_grad():
         grads = [p.grad for p in _as_list(parameters) if p.grad is not None]
-        if grads:
-            factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-            for g in grads:
-                g.mul_(factor)
+        _scale(grads, float(max_norm), total_norm)
+
+
+def _scale(grads, max_norm, total_norm):
+    if not grads or (isinstance(total_norm, Tensor) and scale_to_norm(grads, total_norm, max_norm)):
+        return
+    factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+    for g in grads:
+        g.mul_(factor)
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
@@ -59,7 +68,8 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     grads = [p.grad for p in parameters if p.grad is not None]
     total_norm = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
-    clip_grads_with_norm_(parameters, max_norm, total_norm, foreach)
+    with no_grad():
+        _scale(grads, float(max_norm), total_norm)
     return total_norm
 
 
