@@ -166,6 +166,11 @@ def test_hostile_archives():
         struct.pack_into("<L", moved, at + 42, offset)
         with pytest.raises(RuntimeError):
             tensotron.load(io.BytesIO(moved))
+    early = zip_of(ok)  # the directory is said to be longer than what is before it
+    end = early.index(b"PK\x05\x06")
+    struct.pack_into("<L", early, end + 16, 2**30)
+    with pytest.raises(RuntimeError):
+        tensotron.load(io.BytesIO(early))
     locked = zip_of(ok)
     locked[at + 8] |= 1
     with pytest.raises(RuntimeError, match="encrypted"):

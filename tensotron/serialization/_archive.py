@@ -65,6 +65,8 @@ class Reader:
             if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
                 raise RuntimeError(f"record {info.filename!r} is compressed; PyTorch stores its records as they are. Pack the "
                                    "archive again without compression")
+            if not 0 <= info.header_offset < self._size:
+                raise RuntimeError(f"record {info.filename!r} lies outside of the archive")
             total += info.file_size
             prefix, _, name = info.filename.partition("/")
             if prefix == self.prefix:
