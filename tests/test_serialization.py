@@ -108,6 +108,49 @@ def test_whole_modules(writer, reader):
     assert plain(dict(other.state_dict())) == plain(dict(got.state_dict()))
 
 
+@pytest.mark.parametrize("writer", LIBS)
+@pytest.mark.parametrize("reader", LIBS)
+def test_trusted_modules(writer, reader):
+    module = writer.nn.Sequential(writer.nn.Linear(3, 2), writer.nn.ReLU())
+    with pytest.raises(pickle.UnpicklingError, match="Linear|Sequential"):
+        passed_on(module, writer, reader)
+    nn = reader.nn.modules
+    with reader.serialization.safe_globals([nn.container.Sequential, nn.linear.Linear, nn.activation.ReLU]):
+        got = passed_on(module, writer, reader)
+    assert got(reader.ones(1, 3)).shape == (1, 2)
+
+
+@pytest.mark.parametrize("writer", LIBS)
+@pytest.mark.parametrize("reader", LIBS)
+def test_training_goes_on(writer, reader):
+    """A checkpoint of module, optimiser, schedule and generator, continued in the other library."""
+
+    def make(L):
+        L.manual_seed(0)
+        module = L.nn.Linear(3, 2)
+        optimizer = L.optim.Adam(module.parameters(), 1e-2)
+        return module, optimizer, L.optim.lr_scheduler.StepLR(optimizer, 2)
+
+    def step(L, module, optimizer, schedule):
+        optimizer.zero_grad()
+        module(L.rand(4, 3)).square().mean().backward()
+        optimizer.step()
+        schedule.step()
+
+    first = make(writer)
+    for _ in range(3):
+        step(writer, *first)
+    saved_state = {"parts": [x.state_dict() for x in first], "rng": writer.get_rng_state()}
+    got = passed_on(saved_state, writer, reader)
+    step(writer, *first)
+    second = make(reader)
+    for x, state in zip(second, got["parts"]):
+        x.load_state_dict(state)
+    reader.set_rng_state(got["rng"])
+    step(reader, *second)
+    np.testing.assert_allclose(second[0].weight.tolist(), first[0].weight.tolist(), rtol=1e-6)
+
+
 @pytest.mark.parametrize("lib", LIBS)
 def test_names_inside_of_strings(lib):
     """Bytes of a checkpoint inside of a checkpoint, and texts that look like instructions of a pickle."""

@@ -86,7 +86,8 @@ class Members(dict):
         return self
 
     def __reduce__(self):
-        return dict, (dict(self),)  # who unpickles or copies a module makes them its members again
+        # who unpickles or copies a module makes them its members again; weights_only=True knows this class
+        return OrderedDict, (), None, None, iter(self.items())
 
     def __reduce_ex__(self, protocol):
         return self.__reduce__()
