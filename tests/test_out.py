@@ -30,7 +30,8 @@ def index(lib):
 UNARY = """abs acos acosh asin asinh atan atanh bernoulli ceil cos cosh erf erfc exp exp2 expm1 floor frac log log10 log1p
 log2 logical_not neg nonzero reciprocal round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc""".split()
 BINARY = """add arctan2 atan2 div divide eq floor_divide fmod ge greater greater_equal gt le less less_equal
-logical_and logical_or logical_xor lt max maximum min minimum mul multiply ne not_equal pow remainder sub subtract true_divide xlogy""".split()
+logical_and logical_or logical_xor lt max maximum min minimum mul multiply ne not_equal pow remainder sub subtract
+true_divide xlogy""".split()
 ALONG_A_DIMENSION = """all amax amin any argmax argmin cumprod cumsum log_softmax logsumexp mean norm prod softmax std sum
 var""".split()
 JOIN = "cat concat concatenate stack".split()
