@@ -1,6 +1,5 @@
 """Module: the base of everything that has parameters."""
 
-import inspect
 from collections import OrderedDict
 
 from tensotron._autograd.engine import no_grad
@@ -60,6 +59,12 @@ def _look_from_now_on():
 def _forward_unimplemented(self, *input):
     """What forward is until a subclass defines it."""
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+
+def _signature(function):
+    from inspect import signature  # rarely wanted, and slow to import
+
+    return signature(function)
 
 
 def _indent(text, spaces):
@@ -199,7 +204,7 @@ class Module:
         register = self.register_buffer
         if getattr(register, "__func__", None) is Module.register_buffer:
             register(name, value, persistent)
-        elif "persistent" in inspect.signature(register).parameters:
+        elif "persistent" in _signature(register).parameters:
             register(name, value, persistent)
         elif persistent:
             register(name, value)
