@@ -1,17 +1,11 @@
-"""A counter of changes that no tensor shows: modes, hooks, members of modules.
+"""Changes that no tensor shows: members, hooks and modes of modules. Captured calls compare them.
 
-Whoever has recorded a run compares `count()` with the value it saw; `bump()` belongs to every such change.
+`bump()` belongs to every change of a member, a hook or an attribute, `flip(module)` to every switch between training
+and evaluation: captures made in either mode stay valid for it.
 """
 
-_value = 0
+from tensotron._cpu.backend import bump_epoch as bump
+from tensotron._cpu.backend import epoch as count
+from tensotron._cpu.backend import flip_mode as flip
 
-
-def count():
-    """How many changes there have been."""
-    return _value
-
-
-def bump():
-    """Notes a change."""
-    global _value
-    _value += 1
+__all__ = ["bump", "count", "flip"]

@@ -7,7 +7,7 @@ from tensotron._core.arguments cimport size_args
 from tensotron._core.creation cimport new_like
 from tensotron._core.tensor cimport (
     FnNode, Node, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_inplace, contiguous, copy_into,
-    empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, make_size, next_seq, parse_sizes, rebase, record,
+    empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, make_size, next_seq, note_change, parse_sizes, rebase, record,
     same_shape, set_geometry, shape_of)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
@@ -323,6 +323,7 @@ def resize_(self, *args, size=None, memory_format=None):
         n *= s[d]
         same = same and s[d] == x.sizes[d]
     if not same:
+        note_change(x)
         resize_storage(x, x.ptr - x.storage.data + n * backend.item_size(x.dt))
         set_geometry(x, nd, s, NULL)
     if memory_format is geometry.preserve_format:

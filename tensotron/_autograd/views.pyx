@@ -8,7 +8,7 @@ from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     VIEW_MULTI, VIEW_SINGLE, FnNode, Hooks, Node, Tensor, add_edge, add_fast_method, add_method, alias, as_view, attach, attach_all, call_general, check_inplace, contiguous,
     copy_into, empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, gradient_edge, hooks, make_size, make_view,
-    next_seq, parse_sizes, plain_ints, record, same_shape, set_geometry, shape_of, wrap_dim)
+    next_seq, note_change, parse_sizes, plain_ints, record, same_shape, set_geometry, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
 
 FUNCTIONS = {}
@@ -477,6 +477,7 @@ cdef object in_place(object fn, str name):
         cdef Tensor x = <Tensor?>self, v
         check_inplace(x, x.requires())
         v = <Tensor>fn(x, *args, **kwargs)
+        note_change(x)
         set_geometry(x, v.nd, v.sizes, v.strides)
         x.ptr = v.ptr
         x.bump()

@@ -60,6 +60,7 @@ cdef int array_code(object dtype) except -1:
 cdef Tensor foreign(char* data, size_t nbytes, object owner, int code):
     """A tensor on memory that `owner` keeps; its geometry is still to be set."""
     cdef Tensor t = Tensor.__new__(Tensor)
+    backend.uncapturable("a tensor is made on the memory of numpy or of another library")
     t.storage = Storage.__new__(Storage)
     t.storage.data = data
     t.storage.nbytes = nbytes

@@ -220,6 +220,7 @@ cdef Tensor take(DlTensor* d, Foreign holder):
         if d.strides != NULL and d.strides[k] < 0 and d.shape[k] > 1:
             raise RuntimeError(f"Storage size calculation overflowed with sizes={[d.shape[i] for i in range(d.ndim)]} and "
                                f"strides={[d.strides[i] for i in range(d.ndim)]}")
+    backend.uncapturable("a tensor is made on the memory of another library")
     t.storage = Storage.__new__(Storage)
     t.storage.data = <char*>d.data + d.byte_offset
     t.storage.owner = holder

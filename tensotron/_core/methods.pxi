@@ -421,6 +421,7 @@ cdef class Tensor:
     def data(self, Tensor value not None):
         if value.dt != self.dt and (self.grad_fn_ is not None or self.leaf_grad) and not dt_.is_float(value.dt):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        note_change(self)
         self.storage, self.ptr, self.dt = value.storage, value.ptr, value.dt
         set_geometry(self, value.nd, value.sizes, value.strides)
         if self.counter is None:  # keeps its own version, whatever the new storage's is
@@ -509,7 +510,9 @@ cdef int set_requires_grad(Tensor t, bint value) except -1:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     if value and t.inference and not tt_inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-    t.leaf_grad = value
+    if t.leaf_grad != value:
+        note_change(t)
+        t.leaf_grad = value
     return 0
 
 

@@ -17,6 +17,7 @@ cdef class Storage:
     cdef char* data
     cdef size_t nbytes, capacity
     cdef int64_t version
+    cdef bint watched          # a captured call relies on it: see note_change
     cdef object owner          # keeps foreign memory alive
     cdef object __weakref__
 
@@ -114,6 +115,9 @@ cdef class Tensor:
     cdef inline bint requires(self):
         return self.leaf_grad or self.grad_fn_ is not None or (self.base_ is not None and self.base_.requires_base())
     cdef bint requires_base(self)
+
+# To be called before a tensor gets other memory, another shape or another requires_grad in place.
+cdef int note_change(Tensor t) except -1
 
 cdef inline Tensor maybe(object x):
     """x, a Tensor or None; TypeError otherwise."""

@@ -96,6 +96,14 @@ cdef class Storage:
         return <size_t>self.data
 
 
+cdef int note_change(Tensor t) except -1:
+    if t.storage.watched:
+        watch.epoch += 1
+    if watch.capturing:
+        backend.note_change_of(t.storage)
+    return 0
+
+
 cdef class VersionCounter:
     """Version of tensors that share memory but not history (`.data`)."""
 

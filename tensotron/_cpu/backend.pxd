@@ -66,11 +66,32 @@ cdef void random_order(Record* r) noexcept
 # ---- capture: what the recorder of this thread hears of, beside the records ----------------
 cdef struct Watch:
     bint capturing             # some thread captures
+    uint64_t epoch             # changes that no tensor shows: members and hooks of modules, requires_grad, .data, ...
+    uint64_t modes             # which modules train, hashed: the same again once all modes are as before
 cdef Watch* watch_state() noexcept
+cdef bint recording_here() noexcept
+cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed) noexcept nogil
 cdef int note_storage(object storage) except -1   # made now
 cdef int note_leaf(object tensor) except -1       # its .grad is about to be read or written
+cdef int note_change_of(object storage) except -1 # a tensor on it changes its shape, memory or requires_grad
 cdef int note_held(object owner) except -1        # the records point into this object
 cdef int uncapturable(str reason) except -1       # the call cannot be replayed
+cdef int uncapturable_now(str reason) except -1   # this one, but perhaps a later call of its kind
+
+cdef class Recorder:
+    cdef readonly list records
+    cdef readonly bint dry             # nothing is run
+    cdef readonly bint capture         # else the records alone
+    cdef readonly list created         # storages made since the start
+    cdef readonly dict buffers         # address of a storage -> the storage, for those in records
+    cdef readonly list leaves          # tensors whose .grad is read or written, and what it was
+    cdef readonly list held
+    cdef readonly str reason           # why the call cannot be replayed, or None
+    cdef readonly bint later
+    cdef unsigned long thread
+    cdef Recorder outer
+    cdef int add(self, const Record* r) except -1
+    cdef int keep(self, const Arg* a) except -1
 
 # Runs one launch record; raises what its status says.
 cdef int launch(Record* r) except -1

@@ -71,21 +71,10 @@ cdef bytes snapshot(const Record* r):
 
 cdef class Recorder:
     """Keeps copies of the launch records of one thread, and for a capture what else it has to know."""
-    cdef readonly list records
-    cdef readonly bint dry             # nothing is run
-    cdef readonly bint capture         # else the records alone
-    cdef readonly list created         # storages made since the start
-    cdef readonly dict buffers         # address of a storage -> the storage, for those in records
-    cdef readonly list leaves          # tensors whose .grad is read or written, and what it was
-    cdef readonly list held
-    cdef readonly str reason           # why the call cannot be replayed, or None
-    cdef public list before_replay     # called before each replay, to bring numbers up to date
-    cdef unsigned long thread
-    cdef Recorder outer
 
     def __init__(self, bint capture=True, bint dry=False):
         self.capture, self.dry = capture, dry
-        self.records, self.created, self.leaves, self.held, self.before_replay = [], [], [], [], []
+        self.records, self.created, self.leaves, self.held = [], [], [], []
         self.buffers = {}
 
     def start(self):
@@ -102,10 +91,10 @@ cdef class Recorder:
         watch.capturing = recorder is not None and recorder.capture
         self.outer = None
 
-    def refuse(self, str reason):
-        """Gives the capture up; the call itself goes on."""
+    def refuse(self, str reason, bint later=False):
+        """Gives the capture up; the call itself goes on. `later`: another call of the kind may do."""
         if self.reason is None:
-            self.reason = reason
+            self.reason, self.later = reason, later
 
     cdef int add(self, const Record* r) except -1:
         cdef int k
@@ -126,7 +115,7 @@ cdef class Recorder:
         return 0
 
 
-cdef inline bint recording_here() noexcept:
+cdef bint recording_here() noexcept:
     return recorder is not None and recorder.thread == PyThread_get_thread_ident()
 
 
@@ -147,6 +136,15 @@ cdef int note_leaf(object tensor) except -1:
     return 0
 
 
+cdef int note_change_of(object storage) except -1:
+    if recording_here() and recorder.capture:
+        for s in recorder.created:
+            if s is storage:
+                return 0
+        recorder.refuse("a tensor from outside changes its shape, memory or requires_grad")
+    return 0
+
+
 cdef int note_held(object owner) except -1:
     if recording_here() and recorder.capture:
         recorder.held.append(owner)
@@ -156,6 +154,12 @@ cdef int note_held(object owner) except -1:
 cdef int uncapturable(str reason) except -1:
     if recording_here() and recorder.capture:
         recorder.refuse(reason)
+    return 0
+
+
+cdef int uncapturable_now(str reason) except -1:
+    if recording_here() and recorder.capture:
+        recorder.refuse(reason, True)
     return 0
 
 
@@ -187,6 +191,35 @@ cdef int launch_over(Record* r, const Iteration& it) except -1:
     if status != OK:
         raise_status(status, r)
     return 0
+
+
+cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed) noexcept nogil:
+    """Runs records in order until one fails; its status and place."""
+    cdef Py_ssize_t i
+    cdef int status
+    for i in range(n):
+        status = active_backend.launch(r[i])
+        if status != OK:
+            failed[0] = i
+            return status
+    return OK
+
+
+def bump_epoch():
+    """Notes a change that captured calls have to see and that no tensor shows."""
+    watch.epoch += 1
+
+
+def epoch():
+    """Number of changes noted so far."""
+    return watch.epoch
+
+
+def flip_mode(module):
+    """Notes that a module has changed between training and evaluation."""
+    cdef uint64_t h = <size_t><void*>module
+    h = (h ^ h >> 29) * <uint64_t>0xbf58476d1ce4e5b9
+    watch.modes ^= (h ^ h >> 32) * <uint64_t>0x94d049bb133111eb
 
 
 cdef int raise_status(int status, const Record* r) except -1:

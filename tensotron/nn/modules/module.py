@@ -6,7 +6,7 @@ from tensotron._autograd.engine import no_grad
 from tensotron._core import geometry
 from tensotron._core.dtype import dtype as dtype_type
 from tensotron._core.tensor import Tensor
-from tensotron._epoch import bump
+from tensotron._epoch import bump, flip
 from tensotron._typename import typename
 from tensotron.nn.modules import _calls, _state
 from tensotron.nn.modules._calls import (  # noqa: F401  (torch's place for them)
@@ -143,7 +143,10 @@ class Module:
         old = space.get(name, _ABSENT)
         if type(value) in _PLAIN and type(old) in _PLAIN:  # no member, before or after
             if old is not value:
-                bump()
+                if name == "training" and type(old) is type(value) is bool:
+                    flip(self)
+                else:
+                    bump()
             super().__setattr__(name, value)
             return
         params, modules, buffers = space.get("_parameters"), space.get("_modules"), space.get("_buffers")

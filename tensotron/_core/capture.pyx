@@ -1,0 +1,486 @@
+# distutils: language = c++
+"""Captured calls: a run recorded once and replayed without Python. See docs/adr/0030-capture.md."""
+import types
+import warnings
+
+cimport cython
+from cpython.object cimport PyObject
+from libc.math cimport signbit
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libcpp.vector cimport vector
+
+from tensotron._core cimport dtype as dt_
+from tensotron._core.program cimport Program
+from tensotron._core.tensor cimport (
+    FnNode, Node, Storage, Tensor, alias, as_view, empty, empty_strided, grad_enabled, inference_enabled, raise_freed_graph,
+    same_shape, set_geometry)
+from tensotron._cpu cimport backend
+from tensotron._cpu.backend cimport Recorder, Watch
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject* o)
+
+cdef Watch* watch = backend.watch_state()
+
+cdef enum:
+    MAX_CAPTURES = 8
+    MAX_REFUSALS = 3
+
+cdef object TENSOR = object()  # stands for a tensor in a specification
+
+
+# ==== what a call is given ======================================================================
+cdef int flatten(object x, list spec, list tensors) except -1:
+    """Appends to `spec` what has to be equal in a later call, and to `tensors` the tensors found."""
+    cdef type kind = type(x)
+    if isinstance(x, Tensor):
+        spec.append(TENSOR)
+        tensors.append(x)
+    elif kind is tuple or kind is list:
+        spec.append((kind, len(x)))
+        for item in x:
+            flatten(item, spec, tensors)
+    elif kind is dict:
+        spec.append((kind, tuple(x)))
+        for item in x.values():
+            flatten(item, spec, tensors)
+    elif is_record(x):
+        spec.append((kind, len(x)))
+        for item in x:
+            flatten(item, spec, tensors)
+    else:
+        spec.append(x)
+    return 0
+
+
+cdef bint is_record(object x) except -1:
+    """Whether x is a named tuple, or the result of an operation that has named fields."""
+    return isinstance(x, tuple) and (hasattr(x, "_fields") or hasattr(x, "n_fields"))
+
+
+cdef bint same_value(object a, object b) except -1:
+    cdef type kind
+    if a is b:
+        return True
+    kind = type(a)
+    if kind is not type(b):
+        return False
+    if kind is float:
+        return <double>a == <double>b and signbit(<double>a) == signbit(<double>b)
+    if kind is int or kind is str or kind is bool or kind is tuple or kind is complex or kind is bytes or isinstance(a, slice):
+        return a == b
+    return False
+
+
+cdef bint same_spec(list a, list b) except -1:
+    cdef Py_ssize_t i
+    if len(a) != len(b):
+        return False
+    for i in range(len(a)):
+        if not same_value(a[i], b[i]):
+            return False
+    return True
+
+
+cdef class Input:
+    """What a tensor given to the call has to be like."""
+    cdef type kind
+    cdef int nd, dt
+    cdef bint requires, inference
+    cdef int same, shares          # first input that is the same tensor; that has the same storage
+    cdef int64_t distance          # from that one's first element, in bytes
+    cdef vector[int64_t] geometry
+
+    cdef bint fits(self, Tensor t, list tensors) except -1:
+        cdef int d
+        cdef Tensor other
+        if t.nd != self.nd or t.dt != self.dt or t.leaf_grad != self.requires or t.inference != self.inference:
+            return False
+        if t.grad_fn_ is not None or type(t) is not self.kind:
+            return False
+        for d in range(self.nd):
+            if t.sizes[d] != self.geometry[d] or t.strides[d] != self.geometry[self.nd + d]:
+                return False
+        if t.base_ is not None and t.requires():
+            return False
+        if self.shares >= 0:
+            other = <Tensor>tensors[self.shares]
+            if other.storage is not t.storage or t.ptr - other.ptr != self.distance:
+                return False
+            if self.same >= 0 and tensors[self.same] is not t:
+                return False
+        return True
+
+
+cdef Input describe(int i, list tensors):
+    cdef Tensor t = <Tensor>tensors[i], other
+    cdef Input g = Input.__new__(Input)
+    cdef int d
+    g.kind, g.nd, g.dt, g.requires, g.inference = type(t), t.nd, t.dt, t.leaf_grad, t.inference
+    for d in range(t.nd):
+        g.geometry.push_back(t.sizes[d])
+    for d in range(t.nd):
+        g.geometry.push_back(t.strides[d])
+    g.same = g.shares = -1
+    for d in range(i):
+        other = <Tensor>tensors[d]
+        if other is t and g.same < 0:
+            g.same = d
+        if other.storage is t.storage and g.shares < 0:
+            g.shares = d
+            g.distance = t.ptr - other.ptr
+    return g
+
+
+cdef bint alone(list tensors, list inputs) except -1:
+    """Whether no two tensors share memory that did not when the call was captured."""
+    cdef int i, j
+    cdef Tensor a, b
+    for i in range(1, len(tensors)):
+        if (<Input>inputs[i]).shares >= 0:
+            continue
+        a = <Tensor>tensors[i]
+        for j in range(i):
+            b = <Tensor>tensors[j]
+            if a.storage is b.storage:
+                return False
+    return True
+
+
+# ==== one captured call =========================================================================
+cdef class Leaf:
+    """A tensor whose .grad the call reads or writes."""
+    cdef Tensor tensor             # None: an input
+    cdef int input
+    cdef bint had                  # a gradient before the call
+    cdef int before                # slot of that gradient, -1: not used
+    cdef Tensor shape_before       # of that geometry
+    cdef int after                 # slot of a new gradient; -1: none
+    cdef bint unchanged
+    cdef Tensor kept               # the new gradient that the last replay left
+    cdef bint writes               # the gradient from before is written to
+
+
+cdef class Result:
+    """A tensor among the results."""
+    cdef int slot, input, leaf
+    cdef int64_t offset
+    cdef Tensor like               # its geometry; for one from outside: itself
+    cdef str freed                 # name of the node of a result whose graph is gone
+    cdef int output_nr
+
+
+cdef class FreedNode(Node):
+    """History of a result whose backward has run already."""
+
+    cdef object apply(self, object grads):
+        raise_freed_graph()
+
+
+@cython.final
+cdef class Captured:
+    """A recorded call, the conditions under which it may be replayed, and its results."""
+    cdef list spec, inputs, leaves, steps, states, written_states, written_inputs
+    cdef Program program
+    cdef uint64_t epoch, modes
+    cdef bint grad, inference
+    cdef object output             # the structure of the results, with Result objects in it
+    cdef vector[int] input_slots   # slot of each input, -1: unused
+    cdef vector[int] state_slots
+    cdef dict fresh                # slot -> bytes, of results
+
+    cdef bint matches(self, list spec, list tensors) except -1:
+        cdef Py_ssize_t i
+        cdef Leaf leaf
+        cdef Tensor t, g
+        if self.epoch != watch.epoch or self.modes != watch.modes:
+            return False
+        if self.grad != grad_enabled() or self.inference != inference_enabled():
+            return False
+        if len(tensors) != len(self.inputs) or not same_spec(self.spec, spec):
+            return False
+        for i in range(len(tensors)):
+            if not (<Input>self.inputs[i]).fits(<Tensor>tensors[i], tensors):
+                return False
+        if not alone(tensors, self.inputs):
+            return False
+        for leaf in self.leaves:
+            t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+            g = t.grad_
+            if (g is not None) != leaf.had:
+                return False
+            if leaf.before >= 0 and not (same_shape(g, leaf.shape_before) and g.dt == leaf.shape_before.dt and g.grad_fn_ is None
+                                         and same_layout(g, leaf.shape_before)):
+                return False
+        for step, guard in self.steps:
+            if step.guard() != guard:
+                return False
+        return True
+
+    cdef object replay(self, list tensors):
+        cdef Py_ssize_t i
+        cdef int slot
+        cdef Tensor t, g
+        cdef Leaf leaf
+        cdef Storage s
+        cdef dict made = None
+        cdef Program program = self.program
+        for i in range(<Py_ssize_t>self.input_slots.size()):
+            if self.input_slots[i] >= 0:
+                program.point(self.input_slots[i], (<Tensor>tensors[i]).ptr)
+        for i in range(<Py_ssize_t>self.state_slots.size()):
+            program.point(self.state_slots[i], (<Storage>self.states[i]).data)
+        for leaf in self.leaves:
+            if leaf.before < 0 and leaf.after < 0:
+                continue
+            t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+            if leaf.before >= 0:
+                program.point(leaf.before, t.grad_.ptr)
+            if leaf.after >= 0:
+                g = leaf.kept
+                # the gradient of the last replay is written again if nobody else holds it
+                if (leaf.before >= 0 or Py_REFCNT(<PyObject*>g) > 2 + (t.grad_ is g) or Py_REFCNT(<PyObject*>g.storage) > 1
+                        or g.grad_fn_ is not None or g.leaf_grad):
+                    g = leaf.kept = like(g)
+                program.point(leaf.after, g.storage.data)
+        if self.fresh is not None:
+            made = {}
+            for key, size in self.fresh.items():
+                slot = key
+                s = made[key] = block(size)
+                program.point(slot, s.data)
+        program.run()
+        for s in self.written_states:
+            s.version += 1
+        for i in self.written_inputs:
+            (<Tensor>tensors[i]).bump()
+        for leaf in self.leaves:
+            if leaf.unchanged and not leaf.writes:
+                continue
+            t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+            if leaf.writes:
+                t.grad_.bump()
+            if not leaf.unchanged:
+                t.grad_ = leaf.kept
+        return self.build(self.output, tensors, made, {})
+
+    cdef object build(self, object x, list tensors, dict made, dict done):
+        cdef Result r
+        cdef Tensor t
+        cdef Leaf leaf
+        cdef type kind = type(x)
+        if kind is Result:
+            r = <Result>x
+            if r.input >= 0 and r.slot < 0:
+                return tensors[r.input]
+            if r.leaf >= 0:
+                leaf = <Leaf>self.leaves[r.leaf]
+                t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+                return t.grad_
+            if r.slot < 0:
+                return r.like
+            if id(r) in done:
+                return done[id(r)]
+            t = done[id(r)] = Tensor.__new__(Tensor)
+            if r.input >= 0:
+                t.storage = (<Tensor>tensors[r.input]).storage
+                t.ptr = (<Tensor>tensors[r.input]).ptr + r.offset
+            else:
+                t.storage = <Storage>made[r.slot]
+                t.ptr = t.storage.data + r.offset
+            t.dt = r.like.dt
+            set_geometry(t, r.like.nd, r.like.sizes, r.like.strides)
+            t.inference = r.like.inference
+            if r.freed is not None:
+                t.grad_fn_ = freed_node(r.freed, t.dt)
+                t.output_nr = 0
+            return t
+        if kind is tuple:
+            return tuple([self.build(item, tensors, made, done) for item in <tuple>x])
+        if kind is list:
+            return [self.build(item, tensors, made, done) for item in <list>x]
+        if kind is dict:
+            return {key: self.build(item, tensors, made, done) for key, item in (<dict>x).items()}
+        if is_record(x):
+            return rebuilt(x, [self.build(item, tensors, made, done) for item in x])
+        return x
+
+
+cdef object rebuilt(object x, list items):
+    """A named tuple or result tuple like x of these items."""
+    make = getattr(type(x), "_make", None)
+    return make(items) if make is not None else type(x)(items)
+
+
+cdef FreedNode freed_node(str name, int dt):
+    cdef FreedNode node = FreedNode.__new__(FreedNode)
+    node.node_name = name
+    node.n_out = 1
+    node.out_dtype = dt
+    node.released = True
+    return node
+
+
+cdef bint same_layout(Tensor a, Tensor b) noexcept:
+    cdef int d
+    for d in range(a.nd):
+        if a.strides[d] != b.strides[d]:
+            return False
+    return True
+
+
+cdef Storage block(int64_t nbytes):
+    return empty(1, &nbytes, backend.U8).storage
+
+
+cdef Tensor like(Tensor t):
+    """A new tensor of t's geometry and dtype."""
+    cdef Tensor out = as_view(t, t.nd, t.sizes, t.strides, 0)
+    out.storage = block(t.storage.nbytes)
+    out.ptr = out.storage.data + (t.ptr - t.storage.data)
+    out.counter = None
+    return out
+
+
+include "capture_record.pxi"
+
+
+# ==== the compiled function =====================================================================
+cdef class Compiled:
+    """A function whose calls are recorded once per kind of arguments and then replayed. Made by compile()."""
+    cdef readonly object function
+    cdef readonly bint fullgraph
+    cdef list captured, refused        # refused: [spec, inputs, how often]
+    cdef list cells, names             # closure cells; names of globals that the function reads
+    cdef dict globals
+    cdef bint full, warned
+    cdef readonly Py_ssize_t captures, replays, eager_calls
+    cdef readonly str reason
+    cdef dict __dict__
+    cdef object __weakref__
+
+    def __init__(self, function, bint fullgraph=False):
+        self.function, self.fullgraph = function, fullgraph
+        self.captured, self.refused = [], []
+        self.cells, self.names = [], []
+        code = getattr(function, "__code__", None) or getattr(getattr(function, "__func__", None), "__code__", None)
+        if code is not None:
+            plain = getattr(function, "__func__", function)
+            self.cells = list(plain.__closure__ or ())
+            self.globals = plain.__globals__
+            self.names = [n for n in all_names(code) if n in self.globals]
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            if hasattr(function, name):
+                setattr(self, name, getattr(function, name))
+        self.__wrapped__ = function
+
+    def __get__(self, obj, owner):
+        return self if obj is None else types.MethodType(self, obj)
+
+    def stats(self):
+        return {"captures": self.captures, "replays": self.replays, "eager_calls": self.eager_calls, "reason": self.reason}
+
+    def reset(self):
+        """Forgets all captures."""
+        self.captured, self.refused, self.full = [], [], False
+
+    def __call__(self, *args, **kwargs):
+        cdef list spec, tensors
+        cdef Captured c
+        cdef Py_ssize_t i
+        if watch.capturing and backend.recording_here():
+            return self.function(*args, **kwargs)
+        spec, tensors = [], []
+        for x in args:
+            flatten(x, spec, tensors)
+        if kwargs:
+            flatten(kwargs, spec, tensors)
+        self.surroundings(spec, tensors)
+        for i in range(len(self.captured)):
+            c = <Captured>self.captured[i]
+            if c.matches(spec, tensors):
+                self.replays += 1
+                return c.replay(tensors)
+        return self.first(args, kwargs, spec, tensors)
+
+    cdef int surroundings(self, list spec, list tensors) except -1:
+        """The values that the function takes from its closure and its globals."""
+        for cell in self.cells:
+            try:
+                x = cell.cell_contents
+            except ValueError:
+                x = None
+            if isinstance(x, Tensor):
+                spec.append(TENSOR)
+                tensors.append(x)
+            else:
+                spec.append(x)
+        for name in self.names:
+            x = self.globals.get(name)
+            if isinstance(x, Tensor):
+                spec.append(TENSOR)
+                tensors.append(x)
+            else:
+                spec.append(x)
+        return 0
+
+    def first(self, args, kwargs, list spec, list tensors):
+        """A call of a new kind: recorded if that is possible."""
+        cdef Captured c
+        cdef list refusal = self.refusal_of(spec, tensors)
+        self.captured = [c for c in self.captured if c.epoch == watch.epoch]
+        reason = unsuitable(tensors, spec)
+        if reason is None and refusal is not None and refusal[2] >= MAX_REFUSALS:
+            reason = self.reason
+        elif reason is None and len(self.captured) >= MAX_CAPTURES:
+            if not self.warned:
+                warnings.warn(f"{getattr(self.function, '__name__', 'a compiled function')}: captured for {MAX_CAPTURES} kinds of "
+                              "arguments already; calls with others run eagerly. Pass numbers that change as tensors.", stacklevel=3)
+                self.warned = True
+            reason = f"more than {MAX_CAPTURES} kinds of arguments"
+        if reason is not None:
+            self.refuse(reason)
+            self.eager_calls += 1
+            return self.function(*args, **kwargs)
+        result, captured, reason, later = record_call(self.function, args, kwargs, spec, tensors)
+        if captured is not None:
+            self.captured.append(captured)
+            self.captures += 1
+            self.reason = None
+            return result
+        self.eager_calls += 1
+        if later:
+            self.reason = reason
+            return result
+        if refusal is None:
+            refusal = [spec, [describe(i, tensors) for i in range(len(tensors))], 0]
+            self.refused.insert(0, refusal)
+            del self.refused[16:]
+        refusal[2] += 1
+        self.refuse(reason)
+        return result
+
+    cdef int refuse(self, str reason) except -1:
+        if self.fullgraph:
+            raise RuntimeError(f"compile(fullgraph=True): the call cannot be captured: {reason}")
+        self.reason = reason
+        return 0
+
+    cdef list refusal_of(self, list spec, list tensors):
+        for refusal in self.refused:
+            if len(refusal[1]) == len(tensors) and same_spec(refusal[0], spec):
+                for i in range(len(tensors)):
+                    if not (<Input>refusal[1][i]).fits(<Tensor>tensors[i], tensors):
+                        break
+                else:
+                    return refusal
+        return None
+
+
+def all_names(code):
+    """Names that a code object and those inside it may read from the globals."""
+    names = list(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += all_names(constant)
+    return list(dict.fromkeys(names))

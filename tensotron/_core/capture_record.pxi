@@ -1,0 +1,320 @@
+# Recording a call and making a Captured of it. Included by capture.pyx.
+
+
+cdef object unsuitable(list tensors, list spec):
+    """Why a call with these arguments cannot be captured, or None."""
+    cdef Tensor t
+    for t in tensors:
+        if t.grad_fn_ is not None or (t.base_ is not None and t.requires()):
+            return "an argument has a history (pass x.detach(), or compute it inside)"
+        if t.hooks is not None or t.retains:
+            return "an argument has hooks"
+        if t.storage is None:
+            return "an argument has no memory"
+    for x in spec:
+        if type(x).__module__ == "numpy":
+            return "an argument is a numpy object (pass a tensor)"
+    return None
+
+
+cdef Storage proxy_of(Storage s):
+    """Stands for the storage of an argument, so that records tell it from one reached otherwise."""
+    cdef Storage p = Storage.__new__(Storage)
+    p.data, p.nbytes, p.capacity, p.version, p.owner = s.data, s.nbytes, s.capacity, s.version, s
+    return p
+
+
+cdef tuple record_call(object fn, tuple args, dict kwargs, list spec, list tensors):
+    """Runs the call and records it: (result, Captured or None, why not, whether a later call may do)."""
+    cdef Recorder recorder = Recorder(True, False)
+    cdef uint64_t epoch = watch.epoch, modes = watch.modes
+    cdef bint grad = grad_enabled(), inference = inference_enabled()
+    cdef list proxies = [], originals = []
+    cdef dict stand_in = {}
+    cdef Tensor t
+    cdef Storage s, p
+    cdef Py_ssize_t i
+    for t in tensors:
+        s = t.storage
+        if id(s) not in stand_in:
+            stand_in[id(s)] = proxy_of(s)
+        originals.append(s)
+        proxies.append(stand_in[id(s)])
+    inputs = [describe(i, tensors) for i in range(len(tensors))]
+    for i in range(len(tensors)):
+        (<Tensor>tensors[i]).storage = <Storage>proxies[i]
+    recorder.start()
+    try:
+        result = fn(*args, **kwargs)
+    finally:
+        recorder.stop()
+        for i in range(len(tensors)):
+            t, s, p = <Tensor>tensors[i], <Storage>originals[i], <Storage>proxies[i]
+            if t.storage is p:
+                t.storage = s
+            s.version = max(s.version, p.version)
+    back = {id(proxies[i]): originals[i] for i in range(len(tensors))}
+    for t in tensors_in(result, []):
+        while t is not None:
+            if id(t.storage) in back:
+                t.storage = <Storage>back[id(t.storage)]
+            t = t.base_
+    if recorder.reason is not None:
+        return result, None, recorder.reason, recorder.later
+    if watch.epoch != epoch or watch.modes != modes:
+        return result, None, "members, hooks or modes of a module, or attributes of a tensor, change inside", True
+    if grad != grad_enabled() or inference != inference_enabled():
+        return result, None, "the grad mode changes inside", False
+    captured, reason = Recording(recorder, tensors, inputs, proxies, spec).captured(result)
+    return result, captured, reason, False
+
+
+cdef list tensors_in(object x, list out):
+    """The tensors of a structure of results, each once."""
+    if isinstance(x, Tensor):
+        for t in out:
+            if t is x:
+                return out
+        out.append(x)
+    elif isinstance(x, (tuple, list)):
+        for item in x:
+            tensors_in(item, out)
+    elif type(x) is dict:
+        for item in x.values():
+            tensors_in(item, out)
+    return out
+
+
+cdef bint graph_is_freed(Node root) except -1:
+    """Whether backward has been through the graph behind a node and released it."""
+    cdef list stack = [root]
+    cdef set seen = {id(root)}
+    cdef Node node, follower
+    cdef int i
+    while stack:
+        node = <Node>stack.pop()
+        if node.released:
+            return True
+        for i in range(node.n_next):
+            follower = node.next_node(i)
+            if follower is not None and id(follower) not in seen:
+                seen.add(id(follower))
+                stack.append(follower)
+    return False
+
+
+class Refused(Exception):
+    """A recorded call that cannot be replayed, with the reason."""
+
+
+cdef class Recording:
+    """What a recorded call was made of, on the way to a Captured."""
+    cdef Recorder recorder
+    cdef list tensors, inputs, spec
+    cdef dict created              # address -> storage made inside
+    cdef dict input_of             # address of a stand-in -> first input with it
+    cdef dict slot_of, base_of     # address -> slot; -> where its memory starts
+    cdef int n_slots
+    cdef list leaves, results
+    cdef dict fresh, memo
+    cdef Captured out
+
+    def __init__(self, recorder, tensors, inputs, proxies, spec):
+        cdef Py_ssize_t i
+        self.recorder, self.tensors, self.inputs, self.spec = recorder, tensors, inputs, spec
+        self.created = {id(s): s for s in recorder.created}
+        self.input_of = {}
+        for i in range(len(tensors)):
+            self.input_of.setdefault(id(proxies[i]), i)
+        self.slot_of, self.base_of = {}, {}
+        self.leaves, self.fresh, self.memo = [], {}, {}
+
+    def captured(self, result):
+        """(Captured, None), or (None, the reason why not)."""
+        try:
+            return self.make(result), None
+        except Refused as e:
+            return None, str(e)
+
+    cdef int new_slot(self, size_t address, char* base) except -1:
+        self.slot_of[address] = self.n_slots
+        self.base_of[address] = <size_t>base
+        self.n_slots += 1
+        return self.n_slots - 1
+
+    cdef Captured make(self, object result):
+        cdef Captured c = Captured.__new__(Captured)
+        cdef Storage s
+        cdef Leaf leaf
+        cdef Py_ssize_t i
+        cdef dict temporaries = {}, sizes = {}
+        cdef set written
+        self.out = c
+        c.spec, c.inputs = self.spec, self.inputs
+        c.epoch, c.modes = watch.epoch, watch.modes
+        c.grad, c.inference = grad_enabled(), inference_enabled()
+        self.find_leaves(c)
+        c.output = self.template(result)
+        self.nothing_escapes(result)
+        # slots of everything that records touch
+        c.states, states = [], []
+        c.input_slots.resize(len(self.tensors), -1)
+        for address, storage in self.recorder.buffers.items():
+            s = <Storage>storage
+            if address in self.slot_of:
+                continue
+            if address in self.input_of:
+                i = self.input_of[address]
+                c.input_slots[i] = self.new_slot(address, (<Tensor>self.tensors[i]).ptr)
+            elif address in self.created:
+                temporaries[self.new_slot(address, s.data)] = s.nbytes
+            else:
+                c.state_slots.push_back(self.new_slot(address, s.data))
+                c.states.append(s)
+                s.watched = True
+        c.program = Program(self.recorder.records, self.slot_of, self.base_of, self.n_slots)
+        c.program.held = list(self.recorder.held)
+        c.program.plan(temporaries)
+        c.steps = []
+        for x in self.recorder.held:
+            if hasattr(x, "guard") and not any([x is step for step, _ in c.steps]):
+                c.steps.append((x, x.guard()))
+        written = c.program.written()
+        c.written_states = [c.states[i] for i in range(len(c.states)) if c.state_slots[i] in written]
+        c.written_inputs = [i for i in range(len(self.tensors)) if c.input_slots[i] in written]
+        for leaf in self.leaves:
+            leaf.writes = leaf.before >= 0 and leaf.before in written
+        c.leaves = self.leaves
+        c.fresh = self.fresh or None
+        return c
+
+    cdef int find_leaves(self, Captured c) except -1:
+        cdef Leaf leaf
+        cdef Tensor t, initial, final
+        cdef Storage s
+        for t, initial in self.recorder.leaves:
+            leaf = Leaf.__new__(Leaf)
+            leaf.input = leaf.before = leaf.after = -1
+            for i in range(len(self.tensors)):
+                if self.tensors[i] is t:
+                    leaf.input = i
+                    break
+            else:
+                if id(t.storage) in self.created:
+                    # a leaf made inside: its entry in the recorder and `t` are all that is left of it
+                    if Py_REFCNT(<PyObject*>t) > 2:
+                        raise Refused("a tensor with a gradient, made inside, outlives the call")
+                    continue
+                leaf.tensor = t
+                t.storage.watched = True
+            final = t.grad_
+            leaf.had = initial is not None
+            leaf.unchanged = final is initial
+            if initial is not None and id(initial.storage) in self.recorder.buffers:
+                s = initial.storage
+                if id(s) in self.slot_of:
+                    raise Refused("gradients share memory")
+                if initial.grad_fn_ is not None:
+                    raise Refused("a gradient has a history")
+                leaf.before = self.new_slot(id(s), initial.ptr)
+                leaf.shape_before = initial
+            if final is not None and not leaf.unchanged:
+                s = final.storage
+                if id(s) not in self.created:
+                    raise Refused("a gradient is assigned from outside")
+                if final.grad_fn_ is not None or id(s) in self.slot_of:
+                    raise Refused("a gradient with a history, or that shares memory")
+                leaf.after = self.new_slot(id(s), s.data)
+                leaf.kept = final
+            self.leaves.append(leaf)
+        return 0
+
+    cdef object template(self, object x):
+        """The structure of the results with Result in place of tensors."""
+        if isinstance(x, Tensor):
+            if id(x) not in self.memo:
+                self.memo[id(x)] = self.result(<Tensor>x)
+            return self.memo[id(x)]
+        if type(x) is tuple:
+            return tuple([self.template(item) for item in x])
+        if type(x) is list:
+            return [self.template(item) for item in x]
+        if type(x) is dict:
+            return {key: self.template(item) for key, item in x.items()}
+        if is_record(x):
+            return rebuilt(x, [self.template(item) for item in x])
+        return x
+
+    cdef Result result(self, Tensor t):
+        cdef Result r = Result.__new__(Result)
+        cdef Storage s = t.storage
+        cdef Leaf leaf
+        cdef Py_ssize_t i
+        r.slot = r.input = r.leaf = -1
+        r.like = t
+        for i in range(len(self.tensors)):
+            if self.tensors[i] is t:
+                r.input = i
+                return r
+        for i in range(len(self.leaves)):
+            leaf = <Leaf>self.leaves[i]
+            if (leaf.tensor if leaf.tensor is not None else <Tensor>self.tensors[leaf.input]).grad_ is t:
+                r.leaf = i
+                return r
+        if type(t) is not Tensor and id(s) in self.created:
+            raise Refused("a result is of a subclass of Tensor")
+        if t.grad_fn_ is not None:
+            if not graph_is_freed(t.grad_fn_):
+                raise Refused("a result may be differentiated outside (detach it, or call backward inside)")
+            r.freed = t.grad_fn_.node_name
+            r.output_nr = t.output_nr
+        if id(s) in self.created:
+            if t.leaf_grad:
+                raise Refused("a result is a new leaf that requires grad")
+            if id(s) in self.slot_of and self.slot_of[id(s)] not in self.fresh:
+                raise Refused("a result shares memory with a gradient")
+            if id(s) not in self.slot_of:
+                self.new_slot(id(s), s.data)
+            r.slot = self.slot_of[id(s)]
+            self.fresh[r.slot] = s.nbytes
+            r.offset = t.ptr - s.data
+        else:
+            for i in range(len(self.tensors)):
+                if (<Tensor>self.tensors[i]).storage is s:
+                    r.input, r.slot, r.offset = i, 0, t.ptr - (<Tensor>self.tensors[i]).ptr
+                    break
+            else:
+                s.watched = True
+                return r
+        r.like = geometry_of(t)
+        return r
+
+    cdef int nothing_escapes(self, object result) except -1:
+        """Raises unless what was made inside is reached from the results and gradients alone: something else
+        that keeps it would see it change at every replay."""
+        cdef dict known = {}
+        cdef Tensor t
+        cdef Storage s
+        cdef Leaf leaf
+        cdef list seen = []
+        for t in tensors_in(result, []) + [leaf.kept for leaf in self.leaves if leaf.kept is not None]:
+            while t is not None and not any([t is x for x in seen]):
+                seen.append(t)
+                known[id(t.storage)] = known.get(id(t.storage), 0) + 1
+                t = t.base_
+        t = None
+        for address in self.created:
+            s = <Storage>self.created[address]
+            # held by the list and the dict of this recording and by `s`, and by the recorder's operands
+            if Py_REFCNT(<PyObject*>s) > 3 + (address in self.recorder.buffers) + known.get(address, 0):
+                raise Refused("a tensor made inside is kept by something other than the results")
+        return 0
+
+
+cdef Tensor geometry_of(Tensor t):
+    """t without its memory and history."""
+    cdef Tensor out = as_view(t, t.nd, t.sizes, t.strides, 0)
+    out.storage = None
+    out.ptr = NULL
+    out.counter = None
+    return out

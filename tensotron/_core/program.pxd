@@ -1,0 +1,30 @@
+# Captured launch records, replayed in C.
+from libc.stdint cimport int64_t
+from libcpp.vector cimport vector
+
+from tensotron._cpu.backend cimport Arg, Record
+
+cdef struct Patch:
+    Arg* arg
+    int64_t offset
+
+cdef struct SlotInfo:
+    vector[Patch] patches
+    char* base                 # where the operands of the slot point now
+
+cdef class Program:
+    cdef Record* records
+    cdef Arg* lists
+    cdef Py_ssize_t n
+    cdef vector[SlotInfo] slots
+    cdef object arena          # storage of the temporaries
+    cdef list held             # what records point into
+    cdef inline void point(self, int slot, char* base) noexcept:
+        cdef size_t k
+        if self.slots[slot].base != base:
+            self.slots[slot].base = base
+            for k in range(self.slots[slot].patches.size()):
+                self.slots[slot].patches[k].arg.data = base + self.slots[slot].patches[k].offset
+    cdef int run(self) except -1
+    cdef int place(self, Arg* a, dict slot_of, dict base_of) except -1
+    cdef Py_ssize_t record_of(self, const Arg* a)
