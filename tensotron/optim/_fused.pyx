@@ -286,7 +286,7 @@ cdef class FusedStep:
         """The state of a parameter at its first step, which is not like the others: no capture of it."""
         cdef Tensor step
         if watch.capturing:
-            backend.uncapturable("an optimizer makes the state of a parameter at its first step")
+            backend.uncapturable_now("an optimizer makes the state of a parameter at its first step")
         if own is None:
             own = state[p] = {}
         if self.algorithm != SGD:
