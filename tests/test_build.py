@@ -40,7 +40,7 @@ def test_kernel_objects_are_small(isa):
 
 
 @needs_objects
-@pytest.mark.slow
+@pytest.mark.unsanitized("reads the code of the ordinary build")
 @pytest.mark.parametrize("isa, forbidden", [("baseline", ("%ymm", "%zmm")), ("avx2", ("%zmm",))])
 def test_registers_of_other_instruction_sets(isa, forbidden):
     if isa not in OBJECTS:

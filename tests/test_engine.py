@@ -254,7 +254,7 @@ def test_custom_function_is_freed(no_gc):
     assert watched() is None
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized("the sanitizers keep freed memory on purpose")
 def test_memory_is_flat_over_training_steps(no_gc):
     w = tt.randn(8, 8, requires_grad=True)
     b = tt.zeros(8, requires_grad=True)
@@ -271,7 +271,7 @@ def test_memory_is_flat_over_training_steps(no_gc):
     assert_flat(step, 100_000)
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized("the sanitizers keep freed memory on purpose")
 def test_memory_is_flat_over_other_uses(no_gc):
     x = tt.rand(4, 4, requires_grad=True)
 
@@ -313,7 +313,7 @@ def test_memory_is_flat_over_other_uses(no_gc):
         assert_flat(step, 20_000)
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized("the sanitizers keep freed memory on purpose")
 def test_memory_of_big_tensors_is_returned():
     step = lambda: tt.zeros(4_000_000).add_(1)
     step()

@@ -19,7 +19,7 @@ FLAGS = ["-std=c++17", "-O2", "-static", "-ffp-contract=off", "-fno-math-errno",
 CROSS = "aarch64-linux-gnu-g++"
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.unsanitized("compiles a program of its own, for another machine"),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="cross-compiles from x86-64"),
     pytest.mark.skipif(not (which(CROSS) and which("qemu-aarch64")), reason=f"NEON not executed: no {CROSS} or no qemu-aarch64"),
 ]

@@ -31,7 +31,7 @@ SPECIAL = [
     88.72283, 88.72284, -87.33655, -103.97208, -103.97209, 89.41599, 128, -126, -149, -150, 16777216, 16777217, 8388607.5, 1.5,
     2.5,
 ]  # fmt: skip
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.unsanitized("compiles a library of its own, without the sanitizers")
 
 
 @pytest.fixture(scope="module", params=ISAS)

@@ -127,6 +127,7 @@ def test_tensors_freed_elsewhere():
     in_threads(work)
 
 
+@pytest.mark.unsanitized("the sanitizers keep freed memory on purpose")
 @pytest.mark.parametrize("rounds", [30])
 def test_threads_that_end_give_back_their_memory(rounds):
     def resident_kib():
