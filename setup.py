@@ -43,7 +43,8 @@ if COVERAGE:
 LINK = [f for f in COMMON if f.startswith("-fsanitize") or f == "--coverage"]
 OPTIMISE = ["-Og", "-g"] if DEBUG else ["-O1"] if SANITIZE else []
 KERNEL_FLAGS = [*COMMON, *(OPTIMISE or ["-O3"]), "-ffp-contract=off", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti"]
-MODULE_OPTIMISE = OPTIMISE or [os.environ.get("TENSOTRON_MODULE_OPT", "-O2")]
+# with the sanitizers -O1 triples the time the modules take to compile, and the tests gain nothing
+MODULE_OPTIMISE = ["-O0"] if SANITIZE else OPTIMISE or [os.environ.get("TENSOTRON_MODULE_OPT", "-O2")]
 MODULE_FLAGS = [*COMMON, *MODULE_OPTIMISE, "-ffp-contract=off", "-Wno-unused-function"]
 MACROS = [(f"TENSOTRON_HAVE_{isa.upper()}", "1") for isa in ISAS if isa != "baseline"]
 if SANITIZE:
