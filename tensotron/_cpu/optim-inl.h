@@ -94,10 +94,15 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
   const V shrink = V(T(1 - h[OPTIM_LR] * h[OPTIM_WEIGHT_DECAY])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
   const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2)), eps = V(T(h[OPTIM_EPS]));
   const bool low = abs(T(1 - beta1)) < T(0.5);
+  double last = __builtin_nan("");
+  V rate, root2;
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     const double step = advance_step(a[N]);
-    const double correction1 = 1 - __builtin_pow(beta1, step), correction2 = 1 - __builtin_pow(beta2, step);
-    const V rate = V(T(-(h[OPTIM_LR] / correction1))), root2 = V(T(__builtin_pow(correction2, 0.5)));
+    if (step != last) {  // mostly the same for all parameters
+      last = step;
+      rate = V(T(-(h[OPTIM_LR] / (1 - __builtin_pow(beta1, step)))));
+      root2 = V(T(__builtin_pow(1 - __builtin_pow(beta2, step), 0.5)));
+    }
     sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) {
       V p = x[0], g = x[1];
       if (maximize) g = -g;

@@ -5,6 +5,7 @@ from tensotron.optim.optimizer import (
     check_nonnegative,
     check_rate,
     counter,
+    grouped_step,
     number,
     refuse_capturable,
     scalar,
@@ -43,9 +44,7 @@ class Adadelta(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _init_state(self, group, p, state):
         state["step"] = counter()

@@ -7,6 +7,7 @@ from tensotron.optim.optimizer import (
     check_nonnegative,
     check_rate,
     counter,
+    grouped_step,
     number,
     scalar,
 )
@@ -48,9 +49,7 @@ class Adagrad(Optimizer):
             for p in group["params"]:
                 self._init_state(group, p, self.state[p])
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _init_state(self, group, p, state):
         state["step"] = counter()

@@ -9,6 +9,7 @@ from tensotron.optim.optimizer import (
     check_nonnegative,
     check_rate,
     counter,
+    grouped_step,
     number,
     refuse_capturable,
     scalar,
@@ -64,9 +65,7 @@ class Adam(Optimizer):
         super().__init__(params, defaults)
         check_fused(self, fused, foreach, differentiable)
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _init_state(self, group, p, state):
         state["step"] = counter()

@@ -7,6 +7,7 @@ from tensotron.optim.optimizer import (
     check_nonnegative,
     check_rate,
     counter,
+    grouped_step,
     number,
     refuse_capturable,
     scalar,
@@ -45,9 +46,7 @@ class Adamax(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _init_state(self, group, p, state):
         state["step"] = counter()

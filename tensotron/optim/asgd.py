@@ -6,6 +6,7 @@ from tensotron.optim.optimizer import (
     check_nonnegative,
     check_rate,
     counter,
+    grouped_step,
     number,
     refuse_capturable,
     scalar,
@@ -50,9 +51,7 @@ class ASGD(Optimizer):
                 if name in own and not isinstance(own[name], Tensor):
                     own[name] = counter(own[name])
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _init_state(self, group, p, state):
         state["step"] = counter()

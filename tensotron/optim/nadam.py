@@ -7,6 +7,7 @@ from tensotron.optim.optimizer import (
     check_nonnegative,
     check_rate,
     counter,
+    grouped_step,
     number,
     refuse_capturable,
     scalar,
@@ -55,9 +56,7 @@ class NAdam(Optimizer):
             if "mu_product" in own and not isinstance(own["mu_product"], Tensor):
                 own["mu_product"] = counter(own["mu_product"])
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _init_state(self, group, p, state):
         state["step"] = counter()

@@ -56,13 +56,34 @@ def register_optimizer_step_post_hook(hook):
     return _add_hook(_global_post_hooks, hook)
 
 
+def grouped_step(self, closure=None):
+    """One step; `closure` computes the loss anew, and its result is returned."""
+    loss = None
+    if closure is not None:
+        with enable_grad():
+            loss = closure()
+    if self._algorithm is None:
+        self._update_groups([(group, group["params"]) for group in self.param_groups])
+    else:
+        left = step_groups(self.param_groups, self._fused_steps, self._algorithm, self.state)
+        if left is not None:
+            self._update_groups(left)
+    return loss
+
+
 def _with_hooks(step):
     """The step of a class, with the hooks of the optimiser and of all optimisers around it."""
+    grouped = step is grouped_step
 
     @functools.wraps(step)
     def hooked_step(self, *args, **kwargs):
         before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
         if not (before or after or _global_pre_hooks or _global_post_hooks):
+            if grouped and not args and not kwargs and self._algorithm is not None:  # without a detour
+                left = step_groups(self.param_groups, self._fused_steps, self._algorithm, self.state)
+                if left is not None:
+                    self._update_groups(left)
+                return None
             return step(self, *args, **kwargs)
         args = (self, *args)
         for hook in itertools.chain(_global_pre_hooks.values(), before.values()):
@@ -275,18 +296,8 @@ class Optimizer:
         """One step of optimisation. `closure` computes the loss anew; its result is returned."""
         raise NotImplementedError
 
-    def _step_groups(self, closure):
-        """A step by the fused kernel, and by `_update` for what it does not take."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        if self._algorithm is None:
-            left = [(group, group["params"]) for group in self.param_groups]
-        else:
-            left = step_groups(self.param_groups, self._fused_steps, self._algorithm, self.state)
-            if left is None:
-                return loss
+    def _update_groups(self, left):
+        """The composed step of (group, parameters): what the fused kernel does not take."""
         before = is_grad_enabled()
         set_grad_enabled(self.defaults["differentiable"])
         try:
@@ -294,7 +305,6 @@ class Optimizer:
                 self._update_group(group, [p for p in params if p.grad is not None])
         finally:
             set_grad_enabled(before)
-        return loss
 
     def _update_group(self, group, params):
         for p in params:

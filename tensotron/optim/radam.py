@@ -6,6 +6,7 @@ from tensotron.optim.optimizer import (
     check_nonnegative,
     check_rate,
     counter,
+    grouped_step,
     refuse_capturable,
     scalar,
     zeros_of,
@@ -45,9 +46,7 @@ class RAdam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _init_state(self, group, p, state):
         state["step"] = counter()

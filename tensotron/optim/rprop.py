@@ -1,7 +1,7 @@
 """Resilient backpropagation."""
 
 from tensotron._core.creation import full_like
-from tensotron.optim.optimizer import Optimizer, check_rate, counter, number, refuse_capturable, zeros_of
+from tensotron.optim.optimizer import Optimizer, check_rate, counter, grouped_step, number, refuse_capturable, zeros_of
 
 __all__ = ["Rprop"]
 
@@ -33,9 +33,7 @@ class Rprop(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _init_state(self, group, p, state):
         state["step"] = counter()

@@ -1,7 +1,7 @@
 """Stochastic gradient descent."""
 
 from tensotron._core.tensor import Tensor
-from tensotron.optim.optimizer import Optimizer, check_fused, number, scalar
+from tensotron.optim.optimizer import Optimizer, check_fused, grouped_step, number, scalar
 
 __all__ = ["SGD"]
 
@@ -45,9 +45,7 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
         check_fused(self, fused, foreach, differentiable)
 
-    def step(self, closure=None):
-        """One step; `closure` computes the loss anew, and its result is returned."""
-        return self._step_groups(closure)
+    step = grouped_step
 
     def _update_group(self, group, params):
         for p in params:  # there is no state without momentum
