@@ -140,6 +140,7 @@ def test_fused_step_is_pytorchs_bit_for_bit(name, options, dtype, exact_root):
     assert_identical(run(tensotron, name, options, dtype=dtype)[0], run(torch, name, options, dtype=dtype)[0])
 
 
+@needs_fma
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name,options", FUSED, ids=str)
 def test_fused_step_is_pytorchs(name, options, dtype):
@@ -255,6 +256,7 @@ def test_one_launch_for_each_group_and_dtype(name, options):
     assert launches(opt.step) == 3
 
 
+@needs_fma
 def test_other_layouts(exact_root):
     """Transposed parameters in one order of memory are stepped by the kernel, mixed orders by the composed step."""
     for transposed_grad in (True, False):
@@ -275,6 +277,7 @@ def test_other_layouts(exact_root):
             assert ulps(*ends, 0.125) <= 2
 
 
+@needs_fma
 def test_special_values():
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 1e20, -1e38, 1.0], "f4")
     for name, options in FUSED:
