@@ -122,11 +122,12 @@ template <class T> struct Vec {
   TENSOTRON_MEMBER void store(T* p) const { *(typename Lane<T>::Unaligned*)p = v; }
 
   // The first n lanes, 0 <= n <= size; no byte beyond them is touched. The other lanes are 0.
+  // AddressSanitizer does not see what the masked instructions touch.
   static TENSOTRON_MEMBER Vec load(const T* p, int n) {
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && !defined(TENSOTRON_SANITIZE)
     if constexpr (sizeof(T) == 4) return Vec((Raw)_mm512_maskz_loadu_ps((__mmask16)first<T>(n).m, p));
     else return Vec((Raw)_mm512_maskz_loadu_pd((__mmask8)first<T>(n).m, p));
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) && !defined(TENSOTRON_SANITIZE)
     if constexpr (sizeof(T) == 4) return Vec((Raw)_mm256_maskload_ps(p, (__m256i)first<T>(n).m));
     else return Vec((Raw)_mm256_maskload_pd(p, (__m256i)first<T>(n).m));
 #else
@@ -136,10 +137,10 @@ template <class T> struct Vec {
 #endif
   }
   TENSOTRON_MEMBER void store(T* p, int n) const {
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && !defined(TENSOTRON_SANITIZE)
     if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, (__mmask16)first<T>(n).m, (__m512)v);
     else _mm512_mask_storeu_pd(p, (__mmask8)first<T>(n).m, (__m512d)v);
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) && !defined(TENSOTRON_SANITIZE)
     if constexpr (sizeof(T) == 4) _mm256_maskstore_ps(p, (__m256i)first<T>(n).m, (__m256)v);
     else _mm256_maskstore_pd(p, (__m256i)first<T>(n).m, (__m256d)v);
 #else
