@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 PYTEST_ARGS ?=
+DEMO_ARGS ?=
 
 py := $(VENV)/bin/python
 # pip reads the requirements of an extra from pyproject.toml
@@ -29,7 +30,7 @@ sources := $(shell git ls-files -co --exclude-standard -- setup.py tensotron 2>/
         sanitize clean
 
 help:
-	@echo 'make demo                a small regression, trained and plotted'
+	@echo 'make demo                PPO solves CartPole (DEMO_ARGS=--resume: goes on after a stop)'
 	@echo 'make test                install into $(VENV) and run the tests'
 	@echo 'make dev                 editable install; again: rebuild what changed'
 	@echo 'make lint                ruff, and checks of the tree'
@@ -39,7 +40,7 @@ help:
 	@echo 'make bench               times against PyTorch (ONLY=op_add_64,train_b32)'
 	@echo 'make sanitize            the tests under AddressSanitizer and UBSan'
 	@echo 'make clean               remove what was built'
-	@echo 'Variables: PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) PYTEST_ARGS='
+	@echo 'Variables: PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) PYTEST_ARGS= DEMO_ARGS='
 
 # --- environments ---------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml $(sources)
 
 $(VENV)/.tested: $(VENV)/.made pyproject.toml
 	@echo 'installing the test requirements (PyTorch takes a while)'
-	$(pip) install -q $(call extra,test)
+	$(pip) install -q $(call extra,test) $(call extra,examples)
 	@touch $@
 
 # $(call extra,NAME): the requirements of an extra, quoted
@@ -80,9 +81,9 @@ $(VENV)/.editable: $(VENV)/.made pyproject.toml setup.py
 # --- verbs ----------------------------------------------------------------------------------
 
 demo: $(VENV)/.installed
-	$(pip) install -q $(call extra,plot)
+	$(pip) install -q $(call extra,examples)
 	@mkdir -p $(out)
-	cd $(out) && $(root)/$(py) $(root)/examples/regression.py --plot $(out)/regression.png
+	cd $(out) && OMP_NUM_THREADS=1 $(root)/$(py) $(root)/examples/cartpole_ppo.py --compile $(DEMO_ARGS)
 
 # From tests/, so that the installed package is imported, not the checkout.
 test: $(VENV)/.installed $(VENV)/.tested
