@@ -72,7 +72,7 @@ for _module in _family_modules:
 
 from tensotron import autograd, backends, linalg, nn, optim, random, serialization, storage, utils  # noqa: E402
 from tensotron.serialization import load, save  # noqa: E402
-from tensotron import compiler  # noqa: E402
+from tensotron import compiler, cpu  # noqa: E402
 from tensotron.compiler import compile  # noqa: A004, E402
 from tensotron.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 

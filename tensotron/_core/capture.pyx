@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Captured calls: a run recorded once and replayed without Python. See docs/adr/0030-capture.md."""
+"""Captured calls: a run recorded once and replayed without Python. See docs/adr/0031-capture.md."""
 import types
 import warnings
 
@@ -12,8 +12,8 @@ from libcpp.vector cimport vector
 from tensotron._core cimport dtype as dt_
 from tensotron._core.program cimport Program
 from tensotron._core.tensor cimport (
-    FnNode, Node, Storage, Tensor, alias, as_view, empty, empty_strided, grad_enabled, inference_enabled, raise_freed_graph,
-    same_shape, set_geometry)
+    AccumulateGrad, Node, Storage, Tensor, add_edge, as_view, empty, fill_with, grad_enabled, inference_enabled, materialise,
+    next_seq, raise_freed_graph, same_shape, set_geometry)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport Recorder, Watch
 
@@ -163,12 +163,10 @@ cdef class Leaf:
 
 cdef class Result:
     """A tensor among the results."""
-    cdef int slot, input, leaf
+    cdef int slot, input, leaf, live
     cdef int64_t offset
     cdef Tensor like               # its geometry; for one from outside: itself
     cdef str freed                 # name of the node of a result whose graph is gone
-    cdef int output_nr
-
 
 cdef class FreedNode(Node):
     """History of a result whose backward has run already."""
@@ -182,6 +180,7 @@ cdef class Captured:
     """A recorded call, the conditions under which it may be replayed, and its results."""
     cdef list spec, inputs, leaves, steps, states, written_states, written_inputs
     cdef Program program
+    cdef CapturedBackward backward # of results that may be differentiated outside
     cdef uint64_t epoch, modes
     cdef bint grad, inference
     cdef object output             # the structure of the results, with Result objects in it
@@ -293,7 +292,11 @@ cdef class Captured:
             t.inference = r.like.inference
             if r.freed is not None:
                 t.grad_fn_ = freed_node(r.freed, t.dt)
-                t.output_nr = 0
+            elif r.live >= 0:
+                if None not in done:
+                    done[None] = self.backward.node(tensors, made)
+                t.grad_fn_ = <Node>done[None]
+                t.output_nr = r.live
             return t
         if kind is tuple:
             return tuple([self.build(item, tensors, made, done) for item in <tuple>x])
@@ -342,6 +345,7 @@ cdef Tensor like(Tensor t):
     return out
 
 
+include "capture_grad.pxi"
 include "capture_record.pxi"
 
 
@@ -484,3 +488,79 @@ def all_names(code):
         if isinstance(constant, types.CodeType):
             names += all_names(constant)
     return list(dict.fromkeys(names))
+
+
+# ==== the explicit form =========================================================================
+cdef class CPUGraph:
+    """Work recorded between capture_begin() and capture_end(), without being run, for replay().
+
+    As torch.cuda.CUDAGraph: the tensors that the work reads and writes stay where they are, so new inputs are copied
+    into the old ones, and results are read from the tensors that the recorded code returned.
+    """
+    cdef Recorder recorder
+    cdef Program program
+    cdef list storages, steps
+    cdef set written
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        """Starts to record the calling thread's work.
+
+        Raises:
+            RuntimeError: the graph holds a recording already, or another one is under way.
+        """
+        if self.program is not None or self.recorder is not None:
+            raise RuntimeError("This CPUGraph instance already owns a captured graph. To capture a new graph, create a new instance "
+                               "or call reset().")
+        if backend.recording_here():
+            raise RuntimeError("a capture is under way already; end it first")
+        self.recorder = Recorder(True, True)
+        self.recorder.start()
+
+    def capture_end(self):
+        """Ends the recording.
+
+        Raises:
+            RuntimeError: the work cannot be replayed; the message says why.
+        """
+        cdef Storage s
+        cdef Recorder recorder = self.recorder
+        if recorder is None:
+            raise RuntimeError("capture_end() without capture_begin()")
+        self.recorder = None
+        recorder.stop()
+        if recorder.reason is not None:
+            raise RuntimeError(f"operation not permitted during capture: {recorder.reason}")
+        self.storages = list(recorder.buffers.values())
+        slot_of = {id(x): i for i, x in enumerate(self.storages)}
+        base_of = {}
+        for x in self.storages:
+            s = <Storage>x
+            base_of[id(x)] = <size_t>s.data
+        self.program = Program(recorder.records, slot_of, base_of, len(self.storages))
+        self.program.held = list(recorder.held)
+        self.steps = [(x, x.guard()) for x in recorder.held if hasattr(x, "guard")]
+        self.written = self.program.written()
+
+    def replay(self):
+        """Runs the recorded work.
+
+        Raises:
+            RuntimeError: nothing is recorded, or an optimiser's flags have changed since.
+        """
+        cdef int i
+        cdef Storage s
+        if self.program is None:
+            raise RuntimeError("Called CPUGraph.replay without a preceding successful capture.")
+        for step, guard in self.steps:
+            if step.guard() != guard:
+                raise RuntimeError("an option of an optimizer has changed since the capture; capture again")
+        for i in range(len(self.storages)):
+            s = <Storage>self.storages[i]
+            self.program.point(i, s.data)
+            if i in self.written:
+                s.version += 1
+        self.program.run()
+
+    def reset(self):
+        """Forgets the recording."""
+        self.program, self.storages, self.steps = None, None, None

@@ -115,7 +115,8 @@ cdef class Recording:
     cdef dict input_of             # address of a stand-in -> first input with it
     cdef dict slot_of, base_of     # address -> slot; -> where its memory starts
     cdef int n_slots
-    cdef list leaves, results
+    cdef list leaves
+    cdef list live                 # results that may be differentiated outside
     cdef dict fresh, memo
     cdef Captured out
 
@@ -127,7 +128,7 @@ cdef class Recording:
         for i in range(len(tensors)):
             self.input_of.setdefault(id(proxies[i]), i)
         self.slot_of, self.base_of = {}, {}
-        self.leaves, self.fresh, self.memo = [], {}, {}
+        self.leaves, self.live, self.fresh, self.memo = [], [], {}, {}
 
     def captured(self, result):
         """(Captured, None), or (None, the reason why not)."""
@@ -155,6 +156,8 @@ cdef class Recording:
         c.grad, c.inference = grad_enabled(), inference_enabled()
         self.find_leaves(c)
         c.output = self.template(result)
+        if self.live:
+            c.backward = record_backward(self, self.live)
         self.nothing_escapes(result)
         # slots of everything that records touch
         c.states, states = [], []
@@ -250,7 +253,7 @@ cdef class Recording:
         cdef Storage s = t.storage
         cdef Leaf leaf
         cdef Py_ssize_t i
-        r.slot = r.input = r.leaf = -1
+        r.slot = r.input = r.leaf = r.live = -1
         r.like = t
         for i in range(len(self.tensors)):
             if self.tensors[i] is t:
@@ -264,10 +267,13 @@ cdef class Recording:
         if type(t) is not Tensor and id(s) in self.created:
             raise Refused("a result is of a subclass of Tensor")
         if t.grad_fn_ is not None:
-            if not graph_is_freed(t.grad_fn_):
-                raise Refused("a result may be differentiated outside (detach it, or call backward inside)")
-            r.freed = t.grad_fn_.node_name
-            r.output_nr = t.output_nr
+            if graph_is_freed(t.grad_fn_):
+                r.freed = t.grad_fn_.node_name
+            elif id(s) in self.created:
+                r.live = len(self.live)
+                self.live.append(t)
+            else:
+                raise Refused("a result that may be differentiated outside shares memory with what the call was given")
         if id(s) in self.created:
             if t.leaf_grad:
                 raise Refused("a result is a new leaf that requires grad")
@@ -305,6 +311,8 @@ cdef class Recording:
         t = None
         for address in self.created:
             s = <Storage>self.created[address]
+            if self.live and address in self.slot_of:  # made anew in each replay; the history of a result keeps it
+                continue
             # held by the list and the dict of this recording and by `s`, and by the recorder's operands
             if Py_REFCNT(<PyObject*>s) > 3 + (address in self.recorder.buffers) + known.get(address, 0):
                 raise Refused("a tensor made inside is kept by something other than the results")
