@@ -50,6 +50,14 @@ OPTIM = """SGD Adam AdamW RMSprop Adagrad Adadelta Adamax NAdam RAdam Rprop ASGD
 CosineAnnealingLR LinearLR ConstantLR PolynomialLR LambdaLR MultiplicativeLR CyclicLR OneCycleLR
 CosineAnnealingWarmRestarts ReduceLROnPlateau SequentialLR ChainedScheduler""".split()
 
+CAPTURED = """mlp_sgd mlp_momentum mlp_adam mlp_adamw mlp_rmsprop cnn_step gradient_clipping dropout_masks batch_norm scheduler
+learning_rate_by_hand adam_step_count optimizer_state_loaded target_network accumulation zero_grad_to_none
+zero_grad_to_zero scalar_argument scalar_in_update shape_change dtype_change stride_change same_tensor_twice
+bool_argument data_dependent_branch item_in_function nested_arguments argument_changed_in_place captured_tensor
+parameter_changed_outside parameters_loaded train_and_eval two_functions compiled_and_eager output_structures
+results_kept results_changed_by_caller result_differentiated_outside inference reused_input_buffer random_numbers
+noise_in_training exception_inside nested_functions graph_not_kept""".split()
+
 # suite -> (script, option that takes the entries, entries, further options)
 SUITES = {
     "opinfo": ("opinfo.py", "--ops", names("seed_ops.txt"), ["--double"]),
@@ -57,6 +65,7 @@ SUITES = {
     "rng": ("rng.py", "--only", RNG, []),
     "modules": ("modules.py", "--only", MODULES, []),
     "optim": ("optim.py", "--only", OPTIM, []),
+    "captured": ("captured_steps.py", "--only", CAPTURED, []),
 }
 
 
