@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("gymnasium", reason="the examples need the extra 'examples'")
 pytest.importorskip("matplotlib", reason="the examples need the extra 'examples'")
 pytest.importorskip("tqdm", reason="the examples need the extra 'examples'")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.unsanitized("the examples start other processes, which are long under the sanitizers")
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -68,3 +68,19 @@ def test_cartpole_after_sigkill(tmp_path, uninterrupted, mode):
     output = run(tmp_path, "cartpole_ppo", *SMALL, *mode, "--resume")
     assert re.search(r"resumed at step [1-9]", output)
     assert digest(output) == uninterrupted
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("xor", ("--steps", 300)),
+        ("spiral", ("--steps", 800)),
+        ("regression", ("--plot", "regression.png")),
+        ("digits_cnn", ("--steps", 150)),
+        ("pole_cart", ("--compile",)),
+        ("corridor", ("--compile", "--steps", 30)),
+    ],
+)
+def test_example_learns(tmp_path, name, options):
+    run(tmp_path, name, *options)
+    assert (tmp_path / f"{name}.png").stat().st_size > 5000
