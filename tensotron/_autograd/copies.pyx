@@ -6,7 +6,7 @@ from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport size_args
 from tensotron._core.creation cimport new_like
 from tensotron._core.tensor cimport (
-    FnNode, Node, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_inplace, contiguous, copy_into,
+    FnNode, Node, Storage, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_inplace, contiguous, copy_into,
     empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, make_size, next_seq, note_change, parse_sizes, rebase, record,
     same_shape, set_geometry, shape_of)
 from tensotron._cpu cimport backend
@@ -294,8 +294,16 @@ def zero_(self):
 cdef int64_t resize_storage(Tensor x, int64_t nbytes) except -1:
     """Makes the storage of x at least that large; every tensor on it follows."""
     cdef Tensor grown
+    cdef Storage real
     cdef int64_t offset = x.ptr - x.storage.data
     if nbytes <= <int64_t>x.storage.nbytes:
+        return 0
+    if type(x.storage.owner) is Storage:  # during a capture: stands for that one
+        real = x.storage
+        x.storage = <Storage>real.owner
+        resize_storage(x, nbytes)
+        real.data, real.nbytes, real.capacity = x.storage.data, x.storage.nbytes, x.storage.capacity
+        x.storage = real
         return 0
     if x.storage.owner is not None:
         raise RuntimeError("Trying to resize storage that is not resizable")

@@ -80,20 +80,8 @@ cdef int launch_plan(const Plan* p, int kernel, int mode, Tensor direct, const i
         r.ints[1 + 2 * k] = p.dim_size[k]
         r.ints[2 + 2 * k] = p.dim_stride[k]
     it.simplify(False)
-    try:
-        backend.launch_over(&r, it)
-    except IndexError:
-        out_of_range(&r, error_kind, dim)
-    return 0
-
-
-cdef int out_of_range(Record* r, int kind, int dim) except -1:
-    if kind == AS_SELF_RANGE:
-        raise IndexError("index out of range in self") from None
-    if kind == AS_TAKE_RANGE:
-        raise IndexError(f"out of range: tried to access index {r.error[0]} on a tensor of {r.error[1]} elements.") from None
-    text = f"index {r.error[0]} is out of bounds for dimension {r.error[2] if dim < 0 else dim} with size {r.error[1]}"
-    raise (RuntimeError if kind == AS_RUNTIME_ERROR else IndexError)(text) from None
+    r.error[3] = error_kind + 4 * (dim + 1)
+    return backend.launch_over(&r, it)
 
 
 # ==== advanced indexing ===========================================================================

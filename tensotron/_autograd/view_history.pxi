@@ -64,6 +64,8 @@ def as_strided(input, size, stride, storage_offset=None):
     cdef int nd = parse_sizes((size,), s), m = parse_sizes((stride,), st), d
     cdef int64_t item = backend.item_size(x.dt), now = (x.ptr - x.storage.data) // item
     cdef int64_t offset = now if storage_offset is None else storage_offset, need = 1
+    if backend.recording_here():
+        x.storage.watched = True  # the call depends on where x is in its storage
     if nd != m:
         raise RuntimeError(f"mismatch in length of strides and shape")
     for d in range(nd):

@@ -1,7 +1,9 @@
 # distutils: language = c++
 """Captured calls: a run recorded once and replayed without Python. See docs/adr/0031-capture.md."""
+import dis
 import types
 import warnings
+from collections import OrderedDict
 
 cimport cython
 from cpython.object cimport PyObject
@@ -10,6 +12,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp.vector cimport vector
 
 from tensotron._core cimport dtype as dt_
+from tensotron._core.geometry import Size, device
 from tensotron._core.program cimport Program
 from tensotron._core.tensor cimport (
     AccumulateGrad, Node, Storage, Tensor, add_edge, as_view, empty, fill_with, grad_enabled, inference_enabled, materialise,
@@ -25,29 +28,38 @@ cdef Watch* watch = backend.watch_state()
 cdef enum:
     MAX_CAPTURES = 8
     MAX_REFUSALS = 3
+    MAX_DEPTH = 50             # of containers in containers
+    MAX_SPEC = 1 << 16
 
-cdef object TENSOR = object()  # stands for a tensor in a specification
+cdef object TENSOR = object()    # stands for a tensor in a specification
+cdef object TOO_DEEP = object()  # for what lies too deep to be compared
 
 
 # ==== what a call is given ======================================================================
-cdef int flatten(object x, list spec, list tensors) except -1:
+cdef int flatten(object x, list spec, list tensors, int depth=0) except -1:
     """Appends to `spec` what has to be equal in a later call, and to `tensors` the tensors found."""
     cdef type kind = type(x)
     if isinstance(x, Tensor):
         spec.append(TENSOR)
         tensors.append(x)
-    elif kind is tuple or kind is list:
+    elif x is None or kind is float or kind is int or kind is bool or kind is str:
+        spec.append(x)
+    elif depth > MAX_DEPTH or len(spec) > MAX_SPEC:
+        spec.append(TOO_DEEP)
+    elif isinstance(x, (tuple, list)):
         spec.append((kind, len(x)))
         for item in x:
-            flatten(item, spec, tensors)
-    elif kind is dict:
+            flatten(item, spec, tensors, depth + 1)
+    elif isinstance(x, dict):
         spec.append((kind, tuple(x)))
         for item in x.values():
-            flatten(item, spec, tensors)
-    elif is_record(x):
-        spec.append((kind, len(x)))
-        for item in x:
-            flatten(item, spec, tensors)
+            flatten(item, spec, tensors, depth + 1)
+    elif kind is set or kind is frozenset:
+        spec.append((kind, frozenset(x)))
+    elif hasattr(kind, "__dataclass_fields__"):
+        spec.append((kind, len(kind.__dataclass_fields__)))
+        for name in kind.__dataclass_fields__:
+            flatten(getattr(x, name, None), spec, tensors, depth + 1)
     else:
         spec.append(x)
     return 0
@@ -66,10 +78,18 @@ cdef bint same_value(object a, object b) except -1:
     if kind is not type(b):
         return False
     if kind is float:
-        return <double>a == <double>b and signbit(<double>a) == signbit(<double>b)
-    if kind is int or kind is str or kind is bool or kind is tuple or kind is complex or kind is bytes or isinstance(a, slice):
+        return same_float(a, b)
+    if kind is complex:
+        return same_float(a.real, b.real) and same_float(a.imag, b.imag)
+    if kind is slice:
+        return same_value(a.start, b.start) and same_value(a.stop, b.stop) and same_value(a.step, b.step)
+    if kind is int or kind is str or kind is tuple or kind is bytes or kind is range or kind is device:
         return a == b
     return False
+
+
+cdef bint same_float(double a, double b) noexcept:
+    return signbit(a) == signbit(b) if a == b else a != a and b != b
 
 
 cdef bint same_spec(list a, list b) except -1:
@@ -90,13 +110,18 @@ cdef class Input:
     cdef int same, shares          # first input that is the same tensor; that has the same storage
     cdef int64_t distance          # from that one's first element, in bytes
     cdef vector[int64_t] geometry
+    cdef bint placed               # the call depends on where in its storage the tensor is
+    cdef int64_t offset
+    cdef size_t nbytes             # of that storage
 
     cdef bint fits(self, Tensor t, list tensors) except -1:
         cdef int d
         cdef Tensor other
         if t.nd != self.nd or t.dt != self.dt or t.leaf_grad != self.requires or t.inference != self.inference:
             return False
-        if t.grad_fn_ is not None or type(t) is not self.kind:
+        if t.grad_fn_ is not None or type(t) is not self.kind or t.hooks is not None or t.retains:
+            return False
+        if self.placed and (t.ptr - t.storage.data != self.offset or t.storage.nbytes < self.nbytes):
             return False
         for d in range(self.nd):
             if t.sizes[d] != self.geometry[d] or t.strides[d] != self.geometry[self.nd + d]:
@@ -122,6 +147,7 @@ cdef Input describe(int i, list tensors):
     for d in range(t.nd):
         g.geometry.push_back(t.strides[d])
     g.same = g.shares = -1
+    g.offset, g.nbytes = t.ptr - t.storage.data, t.storage.nbytes
     for d in range(i):
         other = <Tensor>tensors[d]
         if other is t and g.same < 0:
@@ -158,6 +184,10 @@ cdef class Leaf:
     cdef int after                 # slot of a new gradient; -1: none
     cdef bint unchanged
     cdef Tensor kept               # the new gradient that the last replay left
+    cdef Tensor model              # its geometry as recorded
+    cdef int64_t offset, nbytes    # from the start of its storage; of its storage
+    cdef size_t version
+    cdef Py_ssize_t since          # number of the record before which .grad was first touched
     cdef bint writes               # the gradient from before is written to
 
 
@@ -183,6 +213,7 @@ cdef class Captured:
     cdef CapturedBackward backward # of results that may be differentiated outside
     cdef uint64_t epoch, modes
     cdef bint grad, inference
+    cdef int default_float
     cdef object output             # the structure of the results, with Result objects in it
     cdef vector[int] input_slots   # slot of each input, -1: unused
     cdef vector[int] state_slots
@@ -194,7 +225,7 @@ cdef class Captured:
         cdef Tensor t, g
         if self.epoch != watch.epoch or self.modes != watch.modes:
             return False
-        if self.grad != grad_enabled() or self.inference != inference_enabled():
+        if self.grad != grad_enabled() or self.inference != inference_enabled() or self.default_float != dt_.default_float():
             return False
         if len(tensors) != len(self.inputs) or not same_spec(self.spec, spec):
             return False
@@ -239,8 +270,9 @@ cdef class Captured:
                 g = leaf.kept
                 # the gradient of the last replay is written again if nobody else holds it
                 if (leaf.before >= 0 or Py_REFCNT(<PyObject*>g) > 2 + (t.grad_ is g) or Py_REFCNT(<PyObject*>g.storage) > 1
-                        or g.grad_fn_ is not None or g.leaf_grad):
-                    g = leaf.kept = like(g)
+                        or not untouched(g, leaf)):
+                    g = leaf.kept = made_like(leaf)
+                g.storage.version = leaf.version
                 program.point(leaf.after, g.storage.data)
         if self.fresh is not None:
             made = {}
@@ -248,11 +280,16 @@ cdef class Captured:
                 slot = key
                 s = made[key] = block(size)
                 program.point(slot, s.data)
-        program.run()
-        for s in self.written_states:
-            s.version += 1
-        for i in self.written_inputs:
-            (<Tensor>tensors[i]).bump()
+        try:
+            program.run()
+        except Exception:
+            self.bump(tensors)
+            for leaf in self.leaves:
+                if leaf.after >= 0 and leaf.before < 0 and program.failed >= leaf.since:  # forgotten, and not made anew
+                    t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+                    t.grad_ = None
+            raise
+        self.bump(tensors)
         for leaf in self.leaves:
             if leaf.unchanged and not leaf.writes:
                 continue
@@ -262,6 +299,15 @@ cdef class Captured:
             if not leaf.unchanged:
                 t.grad_ = leaf.kept
         return self.build(self.output, tensors, made, {})
+
+    cdef int bump(self, list tensors) except -1:
+        """Moves the versions of what the records write to on."""
+        cdef Storage s
+        for s in self.written_states:
+            s.version += 1
+        for i in self.written_inputs:
+            (<Tensor>tensors[i]).bump()
+        return 0
 
     cdef object build(self, object x, list tensors, dict made, dict done):
         cdef Result r
@@ -300,10 +346,12 @@ cdef class Captured:
             return t
         if kind is tuple:
             return tuple([self.build(item, tensors, made, done) for item in <tuple>x])
+        if kind is Size:
+            return x
         if kind is list:
             return [self.build(item, tensors, made, done) for item in <list>x]
-        if kind is dict:
-            return {key: self.build(item, tensors, made, done) for key, item in (<dict>x).items()}
+        if kind is dict or kind is OrderedDict:
+            return kind([(key, self.build(item, tensors, made, done)) for key, item in (<dict>x).items()])
         if is_record(x):
             return rebuilt(x, [self.build(item, tensors, made, done) for item in x])
         return x
@@ -336,11 +384,18 @@ cdef Storage block(int64_t nbytes):
     return empty(1, &nbytes, backend.U8).storage
 
 
-cdef Tensor like(Tensor t):
-    """A new tensor of t's geometry and dtype."""
-    cdef Tensor out = as_view(t, t.nd, t.sizes, t.strides, 0)
-    out.storage = block(t.storage.nbytes)
-    out.ptr = out.storage.data + (t.ptr - t.storage.data)
+cdef bint untouched(Tensor g, Leaf leaf) except -1:
+    """Whether a gradient is still what it was when recorded, but for its values."""
+    cdef Tensor m = leaf.model
+    return (same_shape(g, m) and g.dt == m.dt and same_layout(g, m) and g.ptr - g.storage.data == leaf.offset
+            and <int64_t>g.storage.nbytes == leaf.nbytes and g.counter is None and g.grad_fn_ is None and not g.leaf_grad)
+
+
+cdef Tensor made_like(Leaf leaf):
+    """A new gradient of that geometry and dtype."""
+    cdef Tensor m = leaf.model, out = as_view(m, m.nd, m.sizes, m.strides, 0)
+    out.storage = block(leaf.nbytes)
+    out.ptr = out.storage.data + leaf.offset
     out.counter = None
     return out
 
@@ -355,8 +410,7 @@ cdef class Compiled:
     cdef readonly object function
     cdef readonly bint fullgraph
     cdef list captured, refused        # refused: [spec, inputs, how often]
-    cdef list cells, names             # closure cells; names of globals that the function reads
-    cdef dict globals
+    cdef list cells, names             # closure cells, and (globals, name), that the function and its helpers read
     cdef bint full, warned
     cdef readonly Py_ssize_t captures, replays, eager_calls
     cdef readonly str reason
@@ -366,13 +420,7 @@ cdef class Compiled:
     def __init__(self, function, bint fullgraph=False):
         self.function, self.fullgraph = function, fullgraph
         self.captured, self.refused = [], []
-        self.cells, self.names = [], []
-        code = getattr(function, "__code__", None) or getattr(getattr(function, "__func__", None), "__code__", None)
-        if code is not None:
-            plain = getattr(function, "__func__", function)
-            self.cells = list(plain.__closure__ or ())
-            self.globals = plain.__globals__
-            self.names = [n for n in all_names(code) if n in self.globals]
+        self.cells = self.names = None
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             if hasattr(function, name):
                 setattr(self, name, getattr(function, name))
@@ -394,18 +442,25 @@ cdef class Compiled:
         cdef Py_ssize_t i
         if watch.capturing and backend.recording_here():
             return self.function(*args, **kwargs)
-        spec, tensors = [], []
-        for x in args:
-            flatten(x, spec, tensors)
-        if kwargs:
-            flatten(kwargs, spec, tensors)
-        self.surroundings(spec, tensors)
+        if self.cells is None:
+            self.cells, self.names = surroundings_of(self.function)
+        spec, tensors = self.described(args, kwargs)
         for i in range(len(self.captured)):
             c = <Captured>self.captured[i]
             if c.matches(spec, tensors):
                 self.replays += 1
                 return c.replay(tensors)
         return self.first(args, kwargs, spec, tensors)
+
+    cdef tuple described(self, tuple args, dict kwargs):
+        """(what has to be equal in a later call, tensors) of a call."""
+        cdef list spec = [len(args)], tensors = []
+        for x in args:
+            flatten(x, spec, tensors)
+        if kwargs:
+            flatten(kwargs, spec, tensors)
+        self.surroundings(spec, tensors)
+        return spec, tensors
 
     cdef int surroundings(self, list spec, list tensors) except -1:
         """The values that the function takes from its closure and its globals."""
@@ -414,24 +469,31 @@ cdef class Compiled:
                 x = cell.cell_contents
             except ValueError:
                 x = None
-            if isinstance(x, Tensor):
-                spec.append(TENSOR)
-                tensors.append(x)
-            else:
-                spec.append(x)
-        for name in self.names:
-            x = self.globals.get(name)
-            if isinstance(x, Tensor):
-                spec.append(TENSOR)
-                tensors.append(x)
-            else:
-                spec.append(x)
+            self.surrounding(x, spec, tensors)
+        for names, name in self.names:
+            self.surrounding((<dict>names).get(name), spec, tensors)
+        return 0
+
+    cdef int surrounding(self, object x, list spec, list tensors) except -1:
+        if isinstance(x, Tensor):
+            spec.append(TENSOR)
+            tensors.append(x)
+        elif isinstance(x, tuple):
+            flatten(x, spec, tensors)
+        else:
+            spec.append(x)
         return 0
 
     def first(self, args, kwargs, list spec, list tensors):
         """A call of a new kind: recorded if that is possible."""
         cdef Captured c
-        cdef list refusal = self.refusal_of(spec, tensors)
+        cdef list refusal
+        cdef tuple around = surroundings_of(self.function)
+        if around != (self.cells, self.names):  # a helper is another one now
+            self.reset()
+            self.cells, self.names = around
+            spec, tensors = self.described(args, kwargs)
+        refusal = self.refusal_of(spec, tensors)
         self.captured = [c for c in self.captured if c.epoch == watch.epoch]
         reason = unsuitable(tensors, spec)
         if reason is None and refusal is not None and refusal[2] >= MAX_REFUSALS:
@@ -442,6 +504,10 @@ cdef class Compiled:
                               "arguments already; calls with others run eagerly. Pass numbers that change as tensors.", stacklevel=3)
                 self.warned = True
             reason = f"more than {MAX_CAPTURES} kinds of arguments"
+        if reason is None and watch.capturing:
+            self.eager_calls += 1
+            self.reason = "another thread is capturing a call"
+            return self.function(*args, **kwargs)
         if reason is not None:
             self.refuse(reason)
             self.eager_calls += 1
@@ -481,12 +547,39 @@ cdef class Compiled:
         return None
 
 
-def all_names(code):
-    """Names that a code object and those inside it may read from the globals."""
-    names = list(code.co_names)
+def surroundings_of(function):
+    """(closure cells, [(globals, name)]) that a function reads, and plain functions and modules that it reaches by them."""
+    from tensotron.nn import Module
+
+    cells, names, seen, todo = [], [], set(), [function]
+    while todo:
+        f = todo.pop()
+        owner = getattr(f, "__self__", f)
+        if isinstance(owner, Module):
+            todo += [type(m).forward for m in owner.modules() if not type(m).__module__.startswith("tensotron.")]
+        f = getattr(f, "__func__", f)
+        if not isinstance(f, types.FunctionType) or f.__code__ in seen:
+            continue
+        seen.add(f.__code__)
+        for cell in f.__closure__ or ():
+            cells.append(cell)
+            try:
+                todo.append(cell.cell_contents)
+            except ValueError:
+                pass
+        if not f.__globals__.get("__name__", "").startswith("tensotron."):
+            for name in global_names(f.__code__):
+                names.append((f.__globals__, name))
+                todo.append(f.__globals__.get(name))
+    return cells, names
+
+
+def global_names(code):
+    """Names that a code object and those inside it look up among the globals."""
+    names = [i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names += all_names(constant)
+            names += global_names(constant)
     return list(dict.fromkeys(names))
 
 

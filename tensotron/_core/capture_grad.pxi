@@ -150,6 +150,8 @@ cdef CapturedBackward record_backward(Recording rec, list live):
     for t in live:
         b.given.append(empty(t.nd, t.sizes, t.dt))
         given_at[id((<Tensor>b.given[len(b.given) - 1]).storage)] = len(b.given) - 1
+    if watch.capturing:
+        raise Refused("another thread is capturing a call")
     recorder.start()
     try:
         grads = engine.grad(live, leaves, b.given, retain_graph=True, allow_unused=True)

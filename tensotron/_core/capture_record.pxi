@@ -12,6 +12,8 @@ cdef object unsuitable(list tensors, list spec):
         if t.storage is None:
             return "an argument has no memory"
     for x in spec:
+        if x is TOO_DEEP:
+            return "the arguments are too many, or containers nested too deeply"
         if type(x).__module__ == "numpy":
             return "an argument is a numpy object (pass a tensor)"
     return None
@@ -27,6 +29,7 @@ cdef Storage proxy_of(Storage s):
 cdef tuple record_call(object fn, tuple args, dict kwargs, list spec, list tensors):
     """Runs the call and records it: (result, Captured or None, why not, whether a later call may do)."""
     cdef Recorder recorder = Recorder(True, False)
+    cdef int default_float = dt_.default_float()
     cdef uint64_t epoch = watch.epoch, modes = watch.modes
     cdef bint grad = grad_enabled(), inference = inference_enabled()
     cdef list proxies = [], originals = []
@@ -53,6 +56,8 @@ cdef tuple record_call(object fn, tuple args, dict kwargs, list spec, list tenso
             if t.storage is p:
                 t.storage = s
             s.version = max(s.version, p.version)
+            p.data, p.nbytes, p.capacity = s.data, s.nbytes, s.capacity
+            (<Input>inputs[i]).placed = p.watched
     back = {id(proxies[i]): originals[i] for i in range(len(tensors))}
     for t in tensors_in(result, []):
         while t is not None:
@@ -63,25 +68,25 @@ cdef tuple record_call(object fn, tuple args, dict kwargs, list spec, list tenso
         return result, None, recorder.reason, recorder.later
     if watch.epoch != epoch or watch.modes != modes:
         return result, None, "members, hooks or modes of a module, or attributes of a tensor, change inside", True
-    if grad != grad_enabled() or inference != inference_enabled():
-        return result, None, "the grad mode changes inside", False
+    if grad != grad_enabled() or inference != inference_enabled() or default_float != dt_.default_float():
+        return result, None, "the grad mode or the default dtype changes inside", False
     captured, reason = Recording(recorder, tensors, inputs, proxies, spec).captured(result)
     return result, captured, reason, False
 
 
-cdef list tensors_in(object x, list out):
+cdef list tensors_in(object x, list out, int depth=0):
     """The tensors of a structure of results, each once."""
     if isinstance(x, Tensor):
         for t in out:
             if t is x:
                 return out
         out.append(x)
-    elif isinstance(x, (tuple, list)):
+    elif isinstance(x, (tuple, list)) and depth < MAX_DEPTH:
         for item in x:
-            tensors_in(item, out)
-    elif type(x) is dict:
+            tensors_in(item, out, depth + 1)
+    elif isinstance(x, dict) and depth < MAX_DEPTH:
         for item in x.values():
-            tensors_in(item, out)
+            tensors_in(item, out, depth + 1)
     return out
 
 
@@ -153,7 +158,7 @@ cdef class Recording:
         self.out = c
         c.spec, c.inputs = self.spec, self.inputs
         c.epoch, c.modes = watch.epoch, watch.modes
-        c.grad, c.inference = grad_enabled(), inference_enabled()
+        c.grad, c.inference, c.default_float = grad_enabled(), inference_enabled(), dt_.default_float()
         self.find_leaves(c)
         c.output = self.template(result)
         if self.live:
@@ -195,8 +200,9 @@ cdef class Recording:
         cdef Leaf leaf
         cdef Tensor t, initial, final
         cdef Storage s
-        for t, initial in self.recorder.leaves:
+        for t, initial, since in self.recorder.leaves:
             leaf = Leaf.__new__(Leaf)
+            leaf.since = since
             leaf.input = leaf.before = leaf.after = -1
             for i in range(len(self.tensors)):
                 if self.tensors[i] is t:
@@ -228,25 +234,29 @@ cdef class Recording:
                 if final.grad_fn_ is not None or id(s) in self.slot_of:
                     raise Refused("a gradient with a history, or that shares memory")
                 leaf.after = self.new_slot(id(s), s.data)
-                leaf.kept = final
+                leaf.kept, leaf.model = final, geometry_of(final)
+                leaf.offset, leaf.nbytes, leaf.version = final.ptr - s.data, s.nbytes, s.version
             self.leaves.append(leaf)
         return 0
 
-    cdef object template(self, object x):
+    cdef object template(self, object x, int depth=0):
         """The structure of the results with Result in place of tensors."""
         if isinstance(x, Tensor):
             if id(x) not in self.memo:
                 self.memo[id(x)] = self.result(<Tensor>x)
             return self.memo[id(x)]
-        if type(x) is tuple:
-            return tuple([self.template(item) for item in x])
-        if type(x) is list:
-            return [self.template(item) for item in x]
-        if type(x) is dict:
-            return {key: self.template(item) for key, item in x.items()}
+        cdef type kind = type(x)
+        if depth > MAX_DEPTH:
+            raise Refused("the results are nested too deeply")
+        if kind is tuple or kind is list or kind is Size:
+            return kind([self.template(item, depth + 1) for item in x])
+        if kind is dict or kind is OrderedDict:
+            return kind([(key, self.template(item, depth + 1)) for key, item in x.items()])
         if is_record(x):
-            return rebuilt(x, [self.template(item) for item in x])
-        return x
+            return rebuilt(x, [self.template(item, depth + 1) for item in x])
+        if x is None or isinstance(x, (bool, int, float, complex, str, bytes, type, dt_.dtype, device)):
+            return x
+        raise Refused(f"a result is of type {kind.__name__}")
 
     cdef Result result(self, Tensor t):
         cdef Result r = Result.__new__(Result)

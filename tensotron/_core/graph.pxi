@@ -191,7 +191,7 @@ cdef int accumulate(Tensor v, Tensor g) except -1:
     if v.grad_ is None:
         if tt_grad and g.requires():
             v.grad_ = g.clone()
-        elif (Py_REFCNT(<PyObject*>g) == 1 and Py_REFCNT(<PyObject*>g.storage) == 1 + watch.capturing
+        elif (Py_REFCNT(<PyObject*>g) == 1 and Py_REFCNT(<PyObject*>g.storage) == 1 + (watch.capturing and backend.recording_here())
                 and g.contiguous == v.contiguous and g.base_ is None and same_strides(g, v)):
             # the storage belongs to this tensor only, and no hook has kept the tensor
             v.grad_ = alias(g)
@@ -482,13 +482,13 @@ cdef class NodeView:
         """Calls fn(grad_inputs, grad_outputs) after the node has run; a tuple returned replaces grad_inputs."""
         if self.node.post_hooks is None:
             self.node.post_hooks = []
-        return HookHandle(self.node.post_hooks, fn)
+        return HookHandle(self.node.post_hooks, fn, leaf_of(self.node))
 
     def register_prehook(self, fn):
         """Calls fn(grad_outputs) before the node runs; a tuple returned replaces grad_outputs."""
         if self.node.pre_hooks is None:
             self.node.pre_hooks = []
-        return HookHandle(self.node.pre_hooks, fn)
+        return HookHandle(self.node.pre_hooks, fn, leaf_of(self.node))
 
     def __call__(self, *grads):
         return self.node.apply(grads[0] if self.node.n_out == 1 else list(grads))
@@ -497,17 +497,29 @@ cdef class NodeView:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
-class HookHandle:
-    """Removes a hook: `remove()`, or leaving it as a context."""
+cdef Tensor leaf_of(Node node):
+    return (<AccumulateGrad>node).variable if isinstance(node, AccumulateGrad) else None
 
-    def __init__(self, hooks, fn):
+
+class HookHandle:
+    """Removes a hook: `remove()`, or leaving it as a context. `leaf`: the leaf tensor that it belongs to, or None."""
+
+    def __init__(self, hooks, fn, leaf=None):
         self.hooks, self.entry = hooks, [fn]
+        self.leaf = None if leaf is None else weakref.ref(leaf)
         hooks.append(self.entry)
+        self.note()
+
+    def note(self):
+        leaf = None if self.leaf is None else self.leaf()
+        if leaf is not None:
+            note_change(leaf)
 
     def remove(self):
         for i, e in enumerate(self.hooks):
             if e is self.entry:
                 del self.hooks[i]
+                self.note()
                 return
 
     def __enter__(self):

@@ -258,6 +258,8 @@ cdef class Tensor:
 
     def storage_offset(self):
         """Elements between the start of the storage and the first element."""
+        if watch.capturing:
+            note_place(self)
         return (self.ptr - self.storage.data) // item_size(self.dt)
 
     def dim(self):
@@ -297,6 +299,8 @@ cdef class Tensor:
         return <size_t>self.ptr if self.n else 0
 
     def untyped_storage(self):
+        if watch.capturing:
+            note_place(self)
         return self.storage
 
     # ---- type ------------------------------------------------------------------------------
@@ -477,6 +481,8 @@ cdef class Tensor:
 
     @property
     def _base(self):
+        if watch.capturing and self.base_ is not None:
+            backend.uncapturable("the base of a view is read")
         return self.base_
 
     def _is_view(self):
@@ -517,7 +523,6 @@ cdef int set_requires_grad(Tensor t, bint value) except -1:
 
 
 cdef int retain(Tensor t) except -1:
-    import weakref
     if t.base_ is not None:
         refresh_view(t)
     if t.grad_fn_ is None or t.retains:
@@ -536,7 +541,7 @@ cdef object add_tensor_hook(Tensor t, object hook):
         t.hooks = {"node": node}  # the accumulator must live as long as its hooks
     if node.tensor_hooks is None:
         node.tensor_hooks = {}
-    return HookHandle(node.tensor_hooks.setdefault(nr, []), hook)
+    return HookHandle(node.tensor_hooks.setdefault(nr, []), hook, t if t.grad_fn_ is None else None)
 
 
 cdef object only_element(Tensor t):

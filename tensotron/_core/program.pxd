@@ -25,6 +25,7 @@ cdef class Program:
             self.slots[slot].base = base
             for k in range(self.slots[slot].patches.size()):
                 self.slots[slot].patches[k].arg.data = base + self.slots[slot].patches[k].offset
+    cdef readonly Py_ssize_t failed   # number of the record at which the last run that failed ended
     cdef int run(self) except -1
     cdef int place(self, Arg* a, dict slot_of, dict base_of) except -1
     cdef Py_ssize_t record_of(self, const Arg* a)

@@ -127,10 +127,9 @@ cdef class Program:
         return out
 
     cdef int run(self) except -1:
-        cdef Py_ssize_t failed = 0
-        cdef int status = backend.run_records(self.records, self.n, &failed)
+        cdef int status = backend.run_records(self.records, self.n, &self.failed)
         if status:
-            backend.raise_status(status, self.records + failed)
+            backend.raise_status(status, self.records + self.failed)
         return 0
 
     def __len__(self):

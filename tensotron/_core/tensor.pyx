@@ -14,6 +14,7 @@ from tensotron._cpu.backend cimport (
     BOOL, F32, F64, I32, I64, MAX_ARGS, OK, U8, Arg, Iteration, Record, item_size)
 
 import warnings
+import weakref
 
 from tensotron._core import geometry
 from tensotron._core.geometry import CPU, Size, strided
@@ -101,6 +102,12 @@ cdef int note_change(Tensor t) except -1:
         watch.epoch += 1
     if watch.capturing:
         backend.note_change_of(t.storage)
+    return 0
+
+
+cdef int note_place(Tensor t) except -1:
+    """Notes that a call that is captured depends on where in its storage an argument is."""
+    t.storage.watched = True
     return 0
 
 

@@ -130,7 +130,7 @@ cdef int note_leaf(object tensor) except -1:
         for entry in recorder.leaves:
             if entry[0] is tensor:
                 return 0
-        entry = [tensor, None]
+        entry = [tensor, None, len(recorder.records)]
         recorder.leaves.append(entry)  # first: the next line comes here again
         entry[1] = tensor.grad
     return 0
@@ -222,7 +222,20 @@ def flip_mode(module):
     watch.modes ^= (h ^ h >> 32) * <uint64_t>0x94d049bb133111eb
 
 
+cdef int raise_index_error(const Record* r) except -1:
+    """error[3]: how the operation words it, 4 * (dimension + 1) added; -1 for the dimension that the kernel tells."""
+    cdef int64_t kind = r.error[3] % 4, dim = r.error[3] // 4 - 1
+    if kind == 2:
+        raise IndexError("index out of range in self")
+    if kind == 3:
+        raise IndexError(f"out of range: tried to access index {r.error[0]} on a tensor of {r.error[1]} elements.")
+    text = f"index {r.error[0]} is out of bounds for dimension {r.error[2] if dim < 0 else dim} with size {r.error[1]}"
+    raise (RuntimeError if kind == 1 else IndexError)(text)
+
+
 cdef int raise_status(int status, const Record* r) except -1:
+    if status == INDEX_OUT_OF_RANGE and (r.kernel == INDEX_GET or r.kernel == INDEX_PUT):
+        raise_index_error(r)
     if status == INDEX_OUT_OF_RANGE:
         raise IndexError(f"index {r.error[0]} is out of bounds for dimension with size {r.error[1]}")
     if status == TARGET_OUT_OF_RANGE:
@@ -288,6 +301,9 @@ cdef void random_order(Record* r) noexcept:
 
 
 cdef dict kernel_ids = {tensotron_kernel_names[i].decode(): i for i in range(NUM_KERNELS)}
+
+
+cdef int INDEX_GET = kernel_ids["index_get"], INDEX_PUT = kernel_ids["index_put"]
 
 
 cdef int kernel_id(str name) except -1:

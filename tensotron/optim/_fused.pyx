@@ -344,6 +344,23 @@ def step_groups(list groups not None, list steps not None, str algorithm, object
     return left
 
 
+cdef class GroupNumbers:
+    """What a captured step of public operations takes from its group: with other numbers it is captured anew."""
+    cdef dict group
+
+    def __init__(self, group):
+        self.group = group
+
+    def guard(self):
+        return [(key, value) for key, value in self.group.items() if key != "params"]
+
+
+def hold_numbers(dict group not None):
+    """Notes, in a capture, that the step depends on the numbers of a group."""
+    if watch.capturing:
+        backend.note_held(GroupNumbers(group))
+
+
 def clear_grads(list groups not None):
     """Sets .grad of every parameter to None."""
     for group in groups:

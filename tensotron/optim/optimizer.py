@@ -14,7 +14,7 @@ from tensotron._core.tensor import Tensor
 from tensotron._epoch import bump
 from tensotron._typename import typename
 from tensotron.autograd.grad_mode import enable_grad
-from tensotron.optim._fused import clear_grads, step_groups
+from tensotron.optim._fused import clear_grads, hold_numbers, step_groups
 from tensotron.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -302,6 +302,7 @@ class Optimizer:
         set_grad_enabled(self.defaults["differentiable"])
         try:
             for group, params in left:
+                hold_numbers(group)
                 self._update_group(group, [p for p in params if p.grad is not None])
         finally:
             set_grad_enabled(before)
