@@ -33,7 +33,7 @@ elif ARM:
 if os.environ.get("TENSOTRON_ISAS"):  # fewer, for a quick build
     ISAS = {isa: flags for isa, flags in ISAS.items() if isa in ("baseline", *os.environ["TENSOTRON_ISAS"].split(","))}
 
-COMMON = ["-std=c++17", "-fvisibility=hidden", "-g0", "-fno-math-errno"]
+COMMON = ["-std=c++17", "-fvisibility=hidden", "-g0", "-fno-math-errno", "-fwrapv"]
 if SANITIZE:
     # use-after-scope: a kernel has thousands of vectors in scopes, and takes four times as long to compile with it
     COMMON += ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-address-use-after-scope"]
