@@ -176,6 +176,8 @@ cdef class Recording:
                 c.input_slots[i] = self.new_slot(address, (<Tensor>self.tensors[i]).ptr)
             elif address in self.created:
                 temporaries[self.new_slot(address, s.data)] = s.nbytes
+            elif Py_REFCNT(<PyObject*>s) <= 3:  # the recorder's dict, `storage` and `s`
+                raise Refused("memory from outside, or of another thread, is read and gone after the call")
             else:
                 c.state_slots.push_back(self.new_slot(address, s.data))
                 c.states.append(s)
