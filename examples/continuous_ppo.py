@@ -9,8 +9,8 @@ import math
 import numpy as np
 from common import progress
 
-HORIZON, EPOCHS, MINIBATCH = 64, 6, 256
-GAMMA, LAMBDA, CLIP = 0.98, 0.95, 0.2
+HORIZON, EPOCHS, MINIBATCH = 64, 8, 128
+GAMMA, LAMBDA, CLIP = 0.99, 0.95, 0.2
 
 
 def make_agent(torch, features):

@@ -39,7 +39,7 @@ class PoleCart:
         return fallen, ~fallen & (self.steps >= self.LIMIT)
 
 
-torch, args = options(__doc__, steps=80, compiles=True)
+torch, args = options(__doc__, steps=100, compiles=True)
 agent, curve = train(torch, PoleCart(32, args.seed), args.steps, args.compile)
 path, survived = drive(torch, agent, PoleCart(50, args.seed + 1), PoleCart.LIMIT)
 print(f"greedy: {survived.mean():.1f} of {PoleCart.LIMIT} steps, mean of {len(survived)} episodes")
