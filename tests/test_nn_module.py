@@ -478,7 +478,6 @@ def test_changes_are_counted():
     m = tensotron.nn.Sequential(tensotron.nn.Linear(2, 2), tensotron.nn.Dropout(0.1))
     p = m[0].weight
     changes = [
-        lambda: m.eval(),
         lambda: setattr(m[1], "p", 0.2),
         lambda: setattr(m, "extra", tensotron.nn.Tanh()),
         lambda: m[0].register_buffer("b", None),
