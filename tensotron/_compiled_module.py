@@ -29,7 +29,3 @@ class OptimizedModule(Module):
             super().__setattr__(name, value)
         else:
             setattr(self._modules["_orig_mod"], name, value)
-
-    def train(self, mode=True):
-        super().train(mode)
-        return self

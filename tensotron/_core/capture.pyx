@@ -8,7 +8,7 @@ from collections import OrderedDict
 cimport cython
 from cpython.object cimport PyObject
 from libc.math cimport signbit
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libcpp.vector cimport vector
 
 from tensotron._core cimport dtype as dt_
@@ -190,6 +190,10 @@ cdef class Leaf:
     cdef Py_ssize_t since          # number of the record before which .grad was first touched
     cdef bint writes               # the gradient from before is written to
 
+    cdef Tensor of(self, list tensors):
+        """The tensor, in a call with these inputs."""
+        return self.tensor if self.tensor is not None else <Tensor>tensors[self.input]
+
 
 cdef class Result:
     """A tensor among the results."""
@@ -197,6 +201,7 @@ cdef class Result:
     cdef int64_t offset
     cdef Tensor like               # its geometry; for one from outside: itself
     cdef str freed                 # name of the node of a result whose graph is gone
+
 
 cdef class FreedNode(Node):
     """History of a result whose backward has run already."""
@@ -235,17 +240,13 @@ cdef class Captured:
         if not alone(tensors, self.inputs):
             return False
         for leaf in self.leaves:
-            t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+            t = leaf.of(tensors)
             g = t.grad_
             if (g is not None) != leaf.had:
                 return False
-            if leaf.before >= 0 and not (same_shape(g, leaf.shape_before) and g.dt == leaf.shape_before.dt and g.grad_fn_ is None
-                                         and same_layout(g, leaf.shape_before)):
+            if leaf.before >= 0 and not (same_form(g, leaf.shape_before) and g.grad_fn_ is None):
                 return False
-        for step, guard in self.steps:
-            if step.guard() != guard:
-                return False
-        return True
+        return guards_hold(self.steps)
 
     cdef object replay(self, list tensors):
         cdef Py_ssize_t i
@@ -263,7 +264,7 @@ cdef class Captured:
         for leaf in self.leaves:
             if leaf.before < 0 and leaf.after < 0:
                 continue
-            t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+            t = leaf.of(tensors)
             if leaf.before >= 0:
                 program.point(leaf.before, t.grad_.ptr)
             if leaf.after >= 0:
@@ -286,14 +287,14 @@ cdef class Captured:
             self.bump(tensors)
             for leaf in self.leaves:
                 if leaf.after >= 0 and leaf.before < 0 and program.failed >= leaf.since:  # forgotten, and not made anew
-                    t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+                    t = leaf.of(tensors)
                     t.grad_ = None
             raise
         self.bump(tensors)
         for leaf in self.leaves:
             if leaf.unchanged and not leaf.writes:
                 continue
-            t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+            t = leaf.of(tensors)
             if leaf.writes:
                 t.grad_.bump()
             if not leaf.unchanged:
@@ -320,7 +321,7 @@ cdef class Captured:
                 return tensors[r.input]
             if r.leaf >= 0:
                 leaf = <Leaf>self.leaves[r.leaf]
-                t = leaf.tensor if leaf.tensor is not None else <Tensor>tensors[leaf.input]
+                t = leaf.of(tensors)
                 return t.grad_
             if r.slot < 0:
                 return r.like
@@ -372,8 +373,27 @@ cdef FreedNode freed_node(str name, int dt):
     return node
 
 
-cdef bint same_layout(Tensor a, Tensor b) noexcept:
+cdef list guards_of(list held):
+    """(object, what a replay takes for granted of it) of those that have a guard, each once."""
+    cdef list guards = []
+    for x in held:
+        if hasattr(x, "guard") and not any([x is step for step, _ in guards]):
+            guards.append((x, x.guard()))
+    return guards
+
+
+cdef bint guards_hold(list guards) except -1:
+    for x, guard in guards:
+        if x.guard() != guard:
+            return False
+    return True
+
+
+cdef bint same_form(Tensor a, Tensor b) noexcept:
+    """Whether shape, strides and dtype are the same."""
     cdef int d
+    if a.dt != b.dt or not same_shape(a, b):
+        return False
     for d in range(a.nd):
         if a.strides[d] != b.strides[d]:
             return False
@@ -387,8 +407,8 @@ cdef Storage block(int64_t nbytes):
 cdef bint untouched(Tensor g, Leaf leaf) except -1:
     """Whether a gradient is still what it was when recorded, but for its values."""
     cdef Tensor m = leaf.model
-    return (same_shape(g, m) and g.dt == m.dt and same_layout(g, m) and g.ptr - g.storage.data == leaf.offset
-            and <int64_t>g.storage.nbytes == leaf.nbytes and g.counter is None and g.grad_fn_ is None and not g.leaf_grad)
+    return (same_form(g, m) and g.ptr - g.storage.data == leaf.offset and <int64_t>g.storage.nbytes == leaf.nbytes
+            and g.counter is None and g.grad_fn_ is None and not g.leaf_grad)
 
 
 cdef Tensor made_like(Leaf leaf):
@@ -411,7 +431,7 @@ cdef class Compiled:
     cdef readonly bint fullgraph
     cdef list captured, refused        # refused: [spec, inputs, how often]
     cdef list cells, names             # closure cells, and (globals, name), that the function and its helpers read
-    cdef bint full, warned
+    cdef bint warned
     cdef readonly Py_ssize_t captures, replays, eager_calls
     cdef readonly str reason
     cdef dict __dict__
@@ -434,7 +454,7 @@ cdef class Compiled:
 
     def reset(self):
         """Forgets all captures."""
-        self.captured, self.refused, self.full = [], [], False
+        self.captured, self.refused = [], []
 
     def __call__(self, *args, **kwargs):
         cdef list spec, tensors
@@ -593,7 +613,7 @@ cdef class CPUGraph:
     cdef Recorder recorder
     cdef Program program
     cdef list storages, steps
-    cdef set written
+    cdef list written              # of the storages
 
     def capture_begin(self, pool=None, capture_error_mode="global"):
         """Starts to record the calling thread's work.
@@ -631,8 +651,8 @@ cdef class CPUGraph:
             base_of[id(x)] = <size_t>s.data
         self.program = Program(recorder.records, slot_of, base_of, len(self.storages))
         self.program.held = list(recorder.held)
-        self.steps = [(x, x.guard()) for x in recorder.held if hasattr(x, "guard")]
-        self.written = self.program.written()
+        self.steps = guards_of(recorder.held)
+        self.written = [self.storages[i] for i in self.program.written()]
 
     def replay(self):
         """Runs the recorded work.
@@ -644,16 +664,14 @@ cdef class CPUGraph:
         cdef Storage s
         if self.program is None:
             raise RuntimeError("Called CPUGraph.replay without a preceding successful capture.")
-        for step, guard in self.steps:
-            if step.guard() != guard:
-                raise RuntimeError("an option of an optimizer has changed since the capture; capture again")
+        if not guards_hold(self.steps):
+            raise RuntimeError("an option of an optimizer has changed since the capture; capture again")
         for i in range(len(self.storages)):
-            s = <Storage>self.storages[i]
-            self.program.point(i, s.data)
-            if i in self.written:
-                s.version += 1
+            self.program.point(i, (<Storage>self.storages[i]).data)
+        for s in self.written:
+            s.version += 1
         self.program.run()
 
     def reset(self):
         """Forgets the recording."""
-        self.program, self.storages, self.steps = None, None, None
+        self.program, self.storages, self.steps, self.written = None, None, None, None

@@ -4,22 +4,14 @@
 
 cdef list leaves_behind(list roots):
     """Leaves of the graphs behind the nodes. Raises Refused where Python runs in the backward pass."""
-    cdef list stack = list(roots), found = []
-    cdef set seen = {id(node) for node in roots}
-    cdef Node node, follower
-    cdef int i
-    while stack:
-        node = <Node>stack.pop()
+    cdef list found = []
+    cdef Node node
+    for node in nodes_behind(roots):
         if (node.tensor_hooks is not None or node.pre_hooks is not None or node.post_hooks is not None
                 or node.retain is not None):
             raise Refused("a result with hooks on its history is differentiated outside")
         if isinstance(node, AccumulateGrad):
             found.append((<AccumulateGrad>node).variable)
-        for i in range(node.n_next):
-            follower = node.next_node(i)
-            if follower is not None and id(follower) not in seen:
-                seen.add(id(follower))
-                stack.append(follower)
     return found
 
 

@@ -90,21 +90,29 @@ cdef list tensors_in(object x, list out, int depth=0):
     return out
 
 
-cdef bint graph_is_freed(Node root) except -1:
-    """Whether backward has been through the graph behind a node and released it."""
-    cdef list stack = [root]
-    cdef set seen = {id(root)}
+cdef list nodes_behind(list roots):
+    """The nodes of the graph behind `roots`, those included, each once."""
+    cdef list found = list(roots)
+    cdef set seen = {id(node) for node in roots}
     cdef Node node, follower
-    cdef int i
-    while stack:
-        node = <Node>stack.pop()
-        if node.released:
-            return True
+    cdef int i, k = 0
+    while k < len(found):
+        node = <Node>found[k]
+        k += 1
         for i in range(node.n_next):
             follower = node.next_node(i)
             if follower is not None and id(follower) not in seen:
                 seen.add(id(follower))
-                stack.append(follower)
+                found.append(follower)
+    return found
+
+
+cdef bint graph_is_freed(Node root) except -1:
+    """Whether backward has been through the graph behind a node and released it."""
+    cdef Node node
+    for node in nodes_behind([root]):
+        if node.released:
+            return True
     return False
 
 
@@ -123,7 +131,6 @@ cdef class Recording:
     cdef list leaves
     cdef list live                 # results that may be differentiated outside
     cdef dict fresh, memo
-    cdef Captured out
 
     def __init__(self, recorder, tensors, inputs, proxies, spec):
         cdef Py_ssize_t i
@@ -153,19 +160,18 @@ cdef class Recording:
         cdef Storage s
         cdef Leaf leaf
         cdef Py_ssize_t i
-        cdef dict temporaries = {}, sizes = {}
+        cdef dict temporaries = {}
         cdef set written
-        self.out = c
         c.spec, c.inputs = self.spec, self.inputs
         c.epoch, c.modes = watch.epoch, watch.modes
         c.grad, c.inference, c.default_float = grad_enabled(), inference_enabled(), dt_.default_float()
-        self.find_leaves(c)
+        self.find_leaves()
         c.output = self.template(result)
         if self.live:
             c.backward = record_backward(self, self.live)
         self.nothing_escapes(result)
         # slots of everything that records touch
-        c.states, states = [], []
+        c.states = []
         c.input_slots.resize(len(self.tensors), -1)
         for address, storage in self.recorder.buffers.items():
             s = <Storage>storage
@@ -185,10 +191,7 @@ cdef class Recording:
         c.program = Program(self.recorder.records, self.slot_of, self.base_of, self.n_slots)
         c.program.held = list(self.recorder.held)
         c.program.plan(temporaries)
-        c.steps = []
-        for x in self.recorder.held:
-            if hasattr(x, "guard") and not any([x is step for step, _ in c.steps]):
-                c.steps.append((x, x.guard()))
+        c.steps = guards_of(self.recorder.held)
         written = c.program.written()
         c.written_states = [c.states[i] for i in range(len(c.states)) if c.state_slots[i] in written]
         c.written_inputs = [i for i in range(len(self.tensors)) if c.input_slots[i] in written]
@@ -198,7 +201,7 @@ cdef class Recording:
         c.fresh = self.fresh or None
         return c
 
-    cdef int find_leaves(self, Captured c) except -1:
+    cdef int find_leaves(self) except -1:
         cdef Leaf leaf
         cdef Tensor t, initial, final
         cdef Storage s
@@ -273,7 +276,7 @@ cdef class Recording:
                 return r
         for i in range(len(self.leaves)):
             leaf = <Leaf>self.leaves[i]
-            if (leaf.tensor if leaf.tensor is not None else <Tensor>self.tensors[leaf.input]).grad_ is t:
+            if leaf.of(self.tensors).grad_ is t:
                 r.leaf = i
                 return r
         if type(t) is not Tensor and id(s) in self.created:

@@ -143,6 +143,7 @@ cdef int parse_sizes(object args, int64_t* out) except -1  # a Size, sequence or
 cdef int wrap_dim(int64_t dim, int nd) except -1
 cdef Tensor as_tensor(object x, str what)       # TypeError if x is no tensor
 cdef bint same_shape(Tensor a, Tensor b) noexcept
+cdef bint is_dense(Tensor t) noexcept           # the elements fill a block of memory, in whatever order of dimensions
 
 # ---- launches ------------------------------------------------------------------------------
 cdef void set_arg(Record* r, int k, Tensor t) noexcept     # pointer, dtype; strides by the caller

@@ -75,8 +75,8 @@ cdef int note_storage(object storage) except -1   # made now
 cdef int note_leaf(object tensor) except -1       # its .grad is about to be read or written
 cdef int note_change_of(object storage) except -1 # a tensor on it changes its shape, memory or requires_grad
 cdef int note_held(object owner) except -1        # the records point into this object
-cdef int uncapturable(str reason) except -1       # the call cannot be replayed
-cdef int uncapturable_now(str reason) except -1   # this one, but perhaps a later call of its kind
+# The call cannot be replayed; `later`: a later call of its kind perhaps can.
+cdef int uncapturable(str reason, bint later=*) except -1
 
 cdef class Recorder:
     cdef readonly list records

@@ -119,14 +119,18 @@ cdef bint recording_here() noexcept:
     return recorder is not None and recorder.thread == PyThread_get_thread_ident()
 
 
+cdef inline bint capturing_here() noexcept:
+    return recording_here() and recorder.capture
+
+
 cdef int note_storage(object storage) except -1:
-    if recording_here() and recorder.capture:
+    if capturing_here():
         recorder.created.append(storage)
     return 0
 
 
 cdef int note_leaf(object tensor) except -1:
-    if recording_here() and recorder.capture:
+    if capturing_here():
         for entry in recorder.leaves:
             if entry[0] is tensor:
                 return 0
@@ -137,7 +141,7 @@ cdef int note_leaf(object tensor) except -1:
 
 
 cdef int note_change_of(object storage) except -1:
-    if recording_here() and recorder.capture:
+    if capturing_here():
         for s in recorder.created:
             if s is storage:
                 return 0
@@ -146,20 +150,14 @@ cdef int note_change_of(object storage) except -1:
 
 
 cdef int note_held(object owner) except -1:
-    if recording_here() and recorder.capture:
+    if capturing_here():
         recorder.held.append(owner)
     return 0
 
 
-cdef int uncapturable(str reason) except -1:
-    if recording_here() and recorder.capture:
-        recorder.refuse(reason)
-    return 0
-
-
-cdef int uncapturable_now(str reason) except -1:
-    if recording_here() and recorder.capture:
-        recorder.refuse(reason, True)
+cdef int uncapturable(str reason, bint later=False) except -1:
+    if capturing_here():
+        recorder.refuse(reason, later)
     return 0
 
 

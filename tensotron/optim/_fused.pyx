@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, realloc
 
 from tensotron._core cimport dtype as dt_
-from tensotron._core.tensor cimport Tensor, begin, empty, empty_like, fill_with, same_shape, set_arg
+from tensotron._core.tensor cimport Tensor, begin, empty, empty_like, fill_with, is_dense, same_shape, set_arg
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport F32, F64, Arg, Record, Watch
 
@@ -61,25 +61,6 @@ cdef bint as_number(object value, double* out) except -1:
 
 
 # ==== operands ==================================================================================
-cdef bint dense(Tensor t) noexcept:
-    """Whether the elements fill a block of memory, each place once."""
-    cdef int64_t expect = 1
-    cdef uint64_t placed = 0
-    cdef int d, left = 0
-    for d in range(t.nd):
-        left += t.sizes[d] > 1
-    while left:
-        for d in range(t.nd):
-            if t.sizes[d] > 1 and t.strides[d] == expect and not placed >> d & 1:
-                placed |= <uint64_t>1 << d
-                expect *= t.sizes[d]
-                left -= 1
-                break
-        else:
-            return False
-    return True
-
-
 cdef bint alike(Tensor a, Tensor b) noexcept:
     """Whether the n-th element in memory of one belongs to that of the other."""
     cdef int d
@@ -90,7 +71,7 @@ cdef bint alike(Tensor a, Tensor b) noexcept:
     for d in range(a.nd):
         if a.sizes[d] > 1 and a.strides[d] != b.strides[d]:
             return False
-    return dense(a)
+    return is_dense(a)
 
 
 cdef void put(Arg* a, Tensor t) noexcept:
@@ -100,13 +81,6 @@ cdef void put(Arg* a, Tensor t) noexcept:
     a.is_const = 0
     a.stride[0] = t.n
     a.stride[1] = 0
-
-
-cdef Tensor zeros_like(Tensor p):
-    cdef Tensor t = empty_like(p, p.dt)
-    fill_with(t, 0)
-    return t
-
 
 
 # ==== the step of a group =======================================================================
@@ -286,7 +260,7 @@ cdef class FusedStep:
         """The state of a parameter at its first step, which is not like the others: no capture of it."""
         cdef Tensor step
         if watch.capturing:
-            backend.uncapturable_now("an optimizer makes the state of a parameter at its first step")
+            backend.uncapturable("an optimizer makes the state of a parameter at its first step", True)
         if own is None:
             own = state[p] = {}
         if self.algorithm != SGD:
@@ -395,7 +369,7 @@ cdef class Operands:
             return False
         for k in range(self.count):
             t = <Tensor?>tensors[k]
-            if t.dt != self.dt or t.inference or not (t.contiguous or dense(t)):
+            if t.dt != self.dt or t.inference or not (t.contiguous or is_dense(t)):
                 return False
             put(self.items + k, t)
         return True
