@@ -19,9 +19,10 @@ def compile(  # noqa: A001
     numbers, state changed in place. Later calls run the recorded operations on the new arguments, with the same
     results bit for bit, and without running the body: Python side effects (print, counters, appending) happen only
     when the body runs. Numbers in an optimiser's param_groups are read again at each replay. Shapes, dtypes, strides
-    and Python values among the arguments, and numbers and strings among the globals and closure variables that the
-    function names, are compared before each replay, as are training modes and members of modules; Python values that
-    are reached in other ways (attributes of your own objects, elements of containers) are not seen.
+    and Python values among the arguments (inside containers and dataclasses too), and the globals and closure variables
+    that the function and the functions it names read, are compared before each replay, as are training modes and
+    members of modules; Python values that are reached in other ways (attributes of your own objects, elements of
+    containers that are no arguments) are not seen.
 
     What cannot be recorded (item(), numpy arrays, shapes that depend on values) runs eagerly; `stats` gives the
     reason. At most 8 kinds of arguments are recorded.

@@ -196,6 +196,33 @@ def test_globals_and_helpers():
     check(program, captures=3)
 
 
+def test_helpers_of_one_code():
+    """Functions that differ in their closures alone."""
+
+    def program(compile_):
+        factors = [2.0, 3.0]
+
+        def scaler(k):
+            factor = factors[k]
+
+            def scale(x):
+                return x * factor
+
+            def change(to):
+                nonlocal factor
+                factor = to
+
+            return scale, change
+
+        (first, change_first), (second, change_second) = scaler(0), scaler(1)
+        call = compile_(lambda x: first(x) + second(x))
+        for change, to in ((change_first, 4.0), (change_first, 4.0), (change_second, 5.0), (change_first, 6.0)):
+            change(to)
+            yield call(t.ones(2))
+
+    check(program, captures=3)
+
+
 def test_closures():
     def program(compile_):
         k, w, pair = 1, t.randn(3), (t.ones(3), t.ones(3))

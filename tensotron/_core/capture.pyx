@@ -1,6 +1,7 @@
 # distutils: language = c++
 """Captured calls: a run recorded once and replayed without Python. See docs/adr/0031-capture.md."""
 import dis
+import functools
 import types
 import warnings
 from collections import OrderedDict
@@ -578,9 +579,9 @@ def surroundings_of(function):
         if isinstance(owner, Module):
             todo += [type(m).forward for m in owner.modules() if not type(m).__module__.startswith("tensotron.")]
         f = getattr(f, "__func__", f)
-        if not isinstance(f, types.FunctionType) or f.__code__ in seen:
+        if not isinstance(f, types.FunctionType) or f in seen:
             continue
-        seen.add(f.__code__)
+        seen.add(f)
         for cell in f.__closure__ or ():
             cells.append(cell)
             try:
@@ -594,13 +595,14 @@ def surroundings_of(function):
     return cells, names
 
 
+@functools.lru_cache(maxsize=1024)  # asked for at every call that is not replayed
 def global_names(code):
     """Names that a code object and those inside it look up among the globals."""
     names = [i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names += global_names(constant)
-    return list(dict.fromkeys(names))
+    return tuple(dict.fromkeys(names))
 
 
 # ==== the explicit form =========================================================================
