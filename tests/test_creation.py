@@ -285,6 +285,29 @@ def test_resize_keeps_views_of_the_storage():
     assert x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
 
 
+def test_views_follow_a_storage_that_grows():
+    for lib in (torch, tt):
+        x = lib.arange(4.0)
+        view, alias = x[1:3], x.detach()
+        product = lib.ones(4, requires_grad=True) * x  # keeps x for its backward
+        distance = view.data_ptr() - x.data_ptr()
+        x.resize_(100000)
+        assert view.data_ptr() - x.data_ptr() == distance and alias.data_ptr() == x.data_ptr()
+        x[1] = 7
+        assert view.tolist() == [7, 2] and alias.tolist() == [0, 7, 2, 3]
+        assert product.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("share", ["numpy", "__array__"])
+def test_memory_that_numpy_holds_stays(share):
+    for lib in (torch, tt):
+        x = lib.arange(4.0)
+        array = getattr(x, share)()
+        with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+            x.resize_(1000)
+        assert x.resize_(2).tolist() == array[:2].tolist()
+
+
 def test_pickle_and_deepcopy():
     for x in (
         tt.arange(6.0).reshape(2, 3).t(),

@@ -1,4 +1,7 @@
 """Ops that copy or overwrite: clone, to, copy_, fill_, repeat and their kin."""
+import gc
+
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport is_number, sum_to_shape
@@ -15,6 +18,9 @@ from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 from tensotron._core import geometry
 from tensotron._core.arguments import invalid, kind
 from tensotron._core.data import TensorType
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject* o)
 
 FUNCTIONS = {}
 
@@ -293,9 +299,9 @@ def zero_(self):
 
 cdef int64_t resize_storage(Tensor x, int64_t nbytes) except -1:
     """Makes the storage of x at least that large; every tensor on it follows."""
-    cdef Tensor grown
-    cdef Storage real
-    cdef int64_t offset = x.ptr - x.storage.data
+    cdef Tensor grown, t
+    cdef Storage real, s
+    cdef int64_t distance
     if nbytes <= <int64_t>x.storage.nbytes:
         return 0
     if type(x.storage.owner) is Storage:  # during a capture: stands for that one
@@ -305,14 +311,23 @@ cdef int64_t resize_storage(Tensor x, int64_t nbytes) except -1:
         real.data, real.nbytes, real.capacity = x.storage.data, x.storage.nbytes, x.storage.capacity
         x.storage = real
         return 0
-    if x.storage.owner is not None:
+    if x.storage.owner is not None or x.storage.fixed:
         raise RuntimeError("Trying to resize storage that is not resizable")
     grown = empty(1, &nbytes, U8)
     backend.copy_bytes(grown.ptr, x.storage.data, x.storage.nbytes)
     grown.storage.data, x.storage.data = x.storage.data, grown.storage.data
     grown.storage.nbytes, x.storage.nbytes = x.storage.nbytes, grown.storage.nbytes
     grown.storage.capacity, x.storage.capacity = x.storage.capacity, grown.storage.capacity
-    x.ptr = x.storage.data + offset
+    s = x.storage
+    distance = s.data - grown.storage.data
+    if Py_REFCNT(<PyObject*>s) == 2:  # of x and of this function
+        x.ptr += distance
+        return 0
+    for item in gc.get_objects():  # a storage does not know its tensors, and few of them ever move
+        if isinstance(item, Tensor):
+            t = <Tensor>item
+            if t.storage is not None and (t.storage is s or t.storage.owner is s):
+                t.ptr += distance
     return 0
 
 

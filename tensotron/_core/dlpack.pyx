@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from tensotron._core cimport dtype as dt_
-from tensotron._core.tensor cimport Storage, Tensor, add_method, alias, set_geometry
+from tensotron._core.tensor cimport Storage, Tensor, add_method, alias, fix_storage, set_geometry
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
@@ -85,6 +85,7 @@ cdef void describe(DlTensor* out, Tensor t, int64_t* geometry_) noexcept:
     """Fills `out`; shape and strides go to the 2 * nd numbers of `geometry_`."""
     cdef int d
     backend.expose(t.storage.data)
+    fix_storage(t)
     out.data = t.ptr if t.n else NULL
     out.device.type = CPU_DEVICE
     out.device.id = 0

@@ -195,11 +195,13 @@ cdef class Tensor:
         """
         if self.requires() and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        fix_storage(self)
         return numpy_view(self)
 
     def __array__(self, dtype=None, copy=None):
         if self.requires():
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        fix_storage(self)
         a = numpy_view(self)
         if dtype is not None and a.dtype != dtype:
             if copy is False:

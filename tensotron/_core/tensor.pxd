@@ -18,6 +18,7 @@ cdef class Storage:
     cdef size_t nbytes, capacity
     cdef int64_t version
     cdef bint watched          # a captured call relies on it: see note_change
+    cdef bint fixed            # numpy or another library holds the address
     cdef object owner          # keeps foreign memory alive
     cdef object __weakref__
 
@@ -118,6 +119,9 @@ cdef class Tensor:
 
 # To be called before a tensor gets other memory, another shape or another requires_grad in place.
 cdef int note_change(Tensor t) except -1
+
+# Marks the storage of t, whose address is given away, as one that stays where it is.
+cdef int fix_storage(Tensor t) except -1
 
 cdef inline Tensor maybe(object x):
     """x, a Tensor or None; TypeError otherwise."""

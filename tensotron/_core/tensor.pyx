@@ -111,6 +111,13 @@ cdef int note_place(Tensor t) except -1:
     return 0
 
 
+cdef int fix_storage(Tensor t) except -1:
+    t.storage.fixed = True
+    if type(t.storage.owner) is Storage:  # during a capture: stands for that one
+        (<Storage>t.storage.owner).fixed = True
+    return 0
+
+
 cdef class VersionCounter:
     """Version of tensors that share memory but not history (`.data`)."""
 
