@@ -104,3 +104,24 @@ def test_second_derivatives():
         results.append([t.detach().numpy() for t in lib.autograd.grad(ga.sum() + (gb * gb).sum(), (a, b))])
     for got, want in zip(*results, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
+def rms_error(values, truth):
+    return float(np.sqrt(np.mean((np.asarray(values, np.float64) - truth) ** 2)))
+
+
+@pytest.mark.parametrize("channels", [32, 64])
+def test_sums_over_channels_round_as_little_as_pytorchs(channels):
+    """A long sum in one chain rounds more, and then lands on other sides of relu's kink than PyTorch does."""
+    rnd = np.random.RandomState(0)
+    x, w = rnd.randn(8, channels, 9, 9), rnd.randn(64, channels, 3, 3) / np.sqrt(9 * channels)
+    b, g = rnd.randn(64), rnd.randn(8, 64, 7, 7)
+    results = []
+    for lib, dtype in (R, "float64"), (R, "float32"), (F, "float32"):
+        make = torch.from_numpy if lib is R else tensotron.from_numpy
+        xs, ws, bs, gs = (make(v.astype("float32").astype(dtype)) for v in (x, w, b, g))
+        y = lib.conv2d(xs.requires_grad_(), ws.requires_grad_(), bs)
+        y.backward(gs)
+        results.append([t.detach().numpy() for t in (y, xs.grad, ws.grad)])
+    for truth, theirs, ours in zip(*results, strict=True):
+        assert rms_error(ours, truth) <= 1.5 * rms_error(theirs, truth)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from _both import same
 
 import tensotron as tt
@@ -158,3 +159,12 @@ def test_second_derivatives():
         return [*first, *second]
 
     same(derivatives)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(96, 512, 96), (96, 1024, 96), (96, 640, 16), (16, 1500, 96)])
+def test_long_sums_round_as_little_as_pytorchs(m, k, n):
+    rnd = np.random.RandomState(0)
+    a, b = rnd.randn(m, k).astype("float32"), rnd.randn(k, n).astype("float32")
+    truth = a.astype("float64") @ b.astype("float64")
+    theirs, ours = ((lib.from_numpy(a) @ lib.from_numpy(b)).numpy() for lib in (torch, tt))
+    assert np.sqrt(np.mean((ours - truth) ** 2)) <= 1.2 * np.sqrt(np.mean((theirs - truth) ** 2))

@@ -31,10 +31,9 @@ struct LanesCall {
   int64_t R;
   const T *B, *X;
   const int64_t *row, *d;
-  const T* start;  // one value per lane
+  const T* bias;  // one value per lane; null: the sums are added to what out holds
   T* out;
   int64_t ldo;
-  bool add;  // to what out holds
 };
 
 template <class T, int P, int V, bool Unit>
@@ -46,7 +45,7 @@ static inline void lanes_tile(const LanesCall<T>& c) {
   for (int j = 0; j < P; j++) {
     d[j] = Unit ? j : c.d[j];
 #pragma GCC unroll 4
-    for (int v = 0; v < V; v++) acc[j][v] = Vec<T>::load(c.start + v * L);
+    for (int v = 0; v < V; v++) acc[j][v] = Vec<T>(T(0));
   }
   const T* b = c.B;
   const int64_t *row = c.row, *end = c.row + c.R;
@@ -67,7 +66,7 @@ static inline void lanes_tile(const LanesCall<T>& c) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++) {
       T* o = c.out + j * c.ldo + v * L;
-      (c.add ? Vec<T>::load(o) + acc[j][v] : acc[j][v]).store(o);
+      (acc[j][v] + Vec<T>::load(c.bias ? c.bias + v * L : o)).store(o);
     }
 }
 
@@ -135,11 +134,12 @@ static inline void lanes_dispatch(const LanesPlan& t, int P, const LanesCall<T>&
   }
 }
 
-// One row of `width` positions, `step` elements of X apart. The last tile moves back to stay inside the row.
+// One row of `width` positions, `step` elements of X apart, in sums of `block` r. The last tile moves back to
+// stay inside the row.
 template <class T>
-static inline void lanes_row(const LanesPlan& t, LanesCall<T> c, int64_t width, int64_t step) {
-  const T* X = c.X;
-  T* out = c.out;
+static inline void lanes_row(const LanesPlan& t, const LanesCall<T>& row, int64_t width, int64_t step,
+                             int64_t block) {
+  LanesCall<T> c = row;
   for (int64_t at = 0; at < width;) {
     int P = t.P;
     if (width < P) {
@@ -148,9 +148,15 @@ static inline void lanes_row(const LanesPlan& t, LanesCall<T> c, int64_t width, 
     } else if (at + P > width) {
       at = width - P;
     }
-    c.X = X + at * step;
-    c.out = out + at * c.ldo;
-    lanes_dispatch(t, P, c);
+    c.X = row.X + at * step;
+    c.out = row.out + at * c.ldo;
+    for (int64_t r = 0; r == 0 || r < row.R; r += block) {
+      c.R = conv_min(block, row.R - r);
+      c.B = row.B + r * t.V * Vec<T>::size;
+      c.row = row.row + r;
+      c.bias = r ? nullptr : row.bias;
+      lanes_dispatch(t, P, c);
+    }
     at += P;
   }
 }
@@ -234,7 +240,7 @@ struct LanesImage {
     w.take(a, s.KW);
     copy = a.take<T>(size);
   }
-  // Offset of every tap from the first element that an output reads.
+  // Offset of every tap, in the order of w, from the first element that an output reads.
   void taps(const ConvShape& s, int64_t* off) {
     if (size) memset(copy, 0, size * sizeof(T));
     h.fill(s.KH, s.SH, s.DH);
@@ -257,21 +263,29 @@ struct LanesImage {
 };
 
 // ---------------------------------------------------------------- forward
+// Channels are summed in blocks, each a chain over filter rows, columns and the block's channels that starts
+// from zero: shorter chains round less (ADR 0033). The blocks are added in order, the first one to the bias.
+template <class T>
+constexpr int64_t CHANNEL_BLOCK = Vec<T>::size > 8 ? Vec<T>::size : 8;
+
 template <class T>
 static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const T* w, const T* bias) {
   constexpr int L = Vec<T>::size;
-  const int64_t Cg = s.Cg(), Og = s.Og(), K = Cg * s.KH * s.KW, area = s.OH * s.OW, nvec = (Og + L - 1) / L;
+  const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW, K = Cg * taps, area = s.OH * s.OW,
+                nvec = (Og + L - 1) / L, block_taps = CHANNEL_BLOCK<T> * taps;
   LanesImage<T> image(s);
   const LanesPlan plan = lanes_plan(nvec, s.OW, image.step == 1);
   const int64_t lanes = plan.V * L;
   ConvArena a{nullptr, 0};
-  int64_t *off = nullptr, *d = nullptr;
-  T *B = nullptr, *Y = nullptr, *start = nullptr;
+  int64_t *off = nullptr, *row = nullptr, *d = nullptr;
+  T *B = nullptr, *W = nullptr, *Y = nullptr, *start = nullptr;
   for (int pass = 0; pass < 2; pass++) {
     image.take(a, s);
     off = a.take<int64_t>(K);
+    row = a.take<int64_t>(K);
     d = a.take<int64_t>(plan.P);
     B = a.take<T>(s.G * nvec * L * K);
+    W = a.take<T>(lanes * K);
     Y = a.take<T>(area * lanes);
     start = a.take<T>(s.G * nvec * L);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
@@ -281,7 +295,15 @@ static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const
   for (int64_t g = 0; g < s.G; g++)
     for (int64_t b = 0; b < plan.blocks; b++) {
       const int64_t first = b * lanes, n = conv_min(lanes, Og - first);
-      lanes_transpose(w + (g * Og + first) * K, K, n, K, B + (g * plan.blocks + b) * lanes * K, lanes, true);
+      lanes_transpose(w + (g * Og + first) * K, K, n, K, W, lanes, true);
+      T* to = B + (g * plan.blocks + b) * lanes * K;
+      int64_t r = 0;
+      for (int64_t c = 0; c < Cg; c += CHANNEL_BLOCK<T>)
+        for (int64_t t = 0; t < taps; t++)
+          for (int64_t i = c; i < conv_min(c + CHANNEL_BLOCK<T>, Cg); i++, r++, to += lanes) {
+            row[r] = off[i * taps + t];
+            memcpy(to, W + (i * taps + t) * lanes, lanes * sizeof(T));
+          }
       for (int64_t l = 0; l < lanes; l++)
         start[(g * plan.blocks + b) * lanes + l] = bias && l < n ? bias[g * Og + first + l] : T(0);
     }
@@ -291,9 +313,9 @@ static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const
       for (int64_t b = 0; b < plan.blocks; b++) {
         const int64_t block = g * plan.blocks + b;
         for (int64_t oh = 0; oh < s.OH; oh++) {
-          LanesCall<T> call{K, B + block * lanes * K, X + oh * image.row_step, off, d, start + block * lanes,
-                            Y + oh * s.OW * lanes, lanes, false};
-          lanes_row(plan, call, s.OW, image.step);
+          LanesCall<T> call{K, B + block * lanes * K, X + oh * image.row_step, row, d, start + block * lanes,
+                            Y + oh * s.OW * lanes, lanes};
+          lanes_row(plan, call, s.OW, image.step, block_taps);
         }
         lanes_transpose(Y, lanes, area, conv_min(lanes, Og - b * lanes), y + (n * s.O + g * Og + b * lanes) * area, area,
                         false);
@@ -312,21 +334,19 @@ static inline int conv_backward_weight_lanes(const ConvShape& s, T* gw, const T*
   const int64_t lanes = plan.V * L, Kp = conv_round(K, plan.P);
   ConvArena a{nullptr, 0};
   int64_t *off = nullptr, *row = nullptr;
-  T *B = nullptr, *sum = nullptr, *zero = nullptr;
+  T *B = nullptr, *sum = nullptr;
   for (int pass = 0; pass < 2; pass++) {
     image.take(a, s);
     off = a.take<int64_t>(Kp);
     row = a.take<int64_t>(area);
     B = a.take<T>(nvec * L * area);
     sum = a.take<T>(s.G * nvec * L * Kp);
-    zero = a.take<T>(lanes);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
   }
   image.taps(s, off);
   for (int64_t k = K; k < Kp; k++) off[k] = off[K - 1];  // computed and dropped
   for (int64_t p = 0; p < area; p++) row[p] = p / s.OW * image.row_step + p % s.OW * image.step;
   memset(sum, 0, s.G * nvec * L * Kp * sizeof(T));
-  memset(zero, 0, lanes * sizeof(T));
   for (int64_t n = 0; n < s.N; n++)
     for (int64_t g = 0; g < s.G; g++) {
       const T* X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W);
@@ -334,7 +354,7 @@ static inline int conv_backward_weight_lanes(const ConvShape& s, T* gw, const T*
         lanes_transpose(gy + (n * s.O + g * Og + b * lanes) * area, area, conv_min(lanes, Og - b * lanes), area, B, lanes,
                         true);
         for (int64_t k = 0; k < Kp; k += plan.P) {
-          LanesCall<T> call{area, B, X, row, off + k, zero, sum + ((g * plan.blocks + b) * Kp + k) * lanes, lanes, true};
+          LanesCall<T> call{area, B, X, row, off + k, nullptr, sum + ((g * plan.blocks + b) * Kp + k) * lanes, lanes};
           lanes_dispatch(plan, plan.P, call);
         }
       }
@@ -430,8 +450,8 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
             }
             LanesCall<T> call{conv_max(hi - lo, 0) * per_row, Bp + lo * per_row * lanes, X + h * Wg + w0,
                               po + lo * per_row, nullptr, start + (g * plan.blocks + b) * lanes,
-                              Y + (h - h0) * width * lanes, lanes, false};
-            lanes_row(plan, call, width, 1);
+                              Y + (h - h0) * width * lanes, lanes};
+            lanes_row(plan, call, width, 1, per_row);
           }
           const int64_t channels = conv_min(lanes, Cg - b * lanes);
           T* out = gx + (n * s.C + g * Cg + b * lanes) * area;

@@ -10,7 +10,7 @@
 // C = act(beta * D).
 //
 // The order of every sum is a function of shape, strides and ISA only. Except on the dot-product path
-// it does not even depend on M and N: chains of fma over blocks of at most KC of k, added in order.
+// it does not even depend on M and N: chains of fma over blocks of at most KC of k, added in order (ADR 0033).
 #pragma once
 #include "gemm_dot-inl.h"
 #include "gemm_micro-inl.h"
@@ -35,7 +35,7 @@ template <class T> struct Problem {
 };
 
 // Blocks: KC of k, so that a panel of B fits L1 or nearly; bytes of packed A and packed B, in L2.
-template <class T> constexpr int64_t KC = (TENSOTRON_VEC_BYTES == 64 ? 2048 : 1024) / sizeof(T);
+template <class T> constexpr int64_t KC = (TENSOTRON_VEC_BYTES == 64 ? 1536 : 1024) / sizeof(T);
 constexpr int64_t A_BYTES = TENSOTRON_VEC_BYTES == 64 ? 256 * 1024 : 128 * 1024;
 constexpr int64_t B_BYTES = 512 * 1024;
 
@@ -191,6 +191,12 @@ template <class T> static void run_small(const Problem<T>& p) {
   }
 }
 
+// k of the next block when `left` remain: the last two share, so that neither is short.
+template <class T> static inline int64_t next_block(int64_t left) {
+  if (left <= KC<T>) return left;
+  return left < 2 * KC<T> ? (left + 1) / 2 : KC<T>;
+}
+
 // Outer products by register tiles, packed where it pays.
 template <class T> static int run_tiles(const Problem<T>& p) {
   constexpr int W = WIDTH<T>;
@@ -207,11 +213,7 @@ template <class T> static int run_tiles(const Problem<T>& p) {
   const int nv = p.m <= MAX_MR_WIDE ? 4 : 2;
   const int64_t width = nv * W;
   const RowPanels panels(p.m, nv == 4 ? MAX_MR_WIDE : MAX_MR);
-  int64_t kc = p.k;
-  if (kc > KC<T>) {
-    const int64_t blocks = (p.k + KC<T> - 1) / KC<T>;
-    kc = (p.k + blocks - 1) / blocks;
-  }
+  const int64_t kc = p.k < KC<T> ? p.k : KC<T>;
 
   int64_t nc = p.n, pc = panels.count;
   T* bbuf = nullptr;
@@ -248,8 +250,8 @@ template <class T> static int run_tiles(const Problem<T>& p) {
 
   for (int64_t jc = 0; jc < p.n; jc += nc) {
     const int64_t nb = p.n - jc < nc ? p.n - jc : nc;
-    for (int64_t kb = 0; kb == 0 || kb < p.k; kb += kc) {
-      const int64_t kn = p.k - kb < kc ? p.k - kb : kc;
+    for (int64_t kb = 0, kn; kb == 0 || kb < p.k; kb += kn) {
+      kn = next_block<T>(p.k - kb);
       const bool first = kb == 0, last = kb + kn >= p.k;
       const T* bsrc = p.b.data + kb * p.b.rs + jc * p.b.cs;
       if (bbuf) pack_b<T>({bsrc, p.b.rs, p.b.cs}, kn, nb, width, bbuf);
@@ -295,7 +297,7 @@ template <class T> static inline bool dots_pay(const Problem<T>& p) {
   constexpr int64_t W = WIDTH<T>;
   if (p.a.cs != 1 || p.b.rs != 1 || p.k < 2) return false;
   if (p.m == 1 && p.n == 1) return true;
-  if (p.m > 64 && p.n > 64) return false;
+  if ((p.m > 64 || p.n > 64) && p.m >= 8 && p.n >= 8) return false;  // one order of sums for all of these
   // Issue slots of both ways, from measurements: dots load more and end in a tree of adds, tiles
   // must transpose B first and waste what N lacks to whole registers.
   const int64_t registers_k = (p.k + W - 1) / W, registers_n = (p.n + W - 1) / W;
