@@ -26,8 +26,8 @@ export TENSOTRON_JOBS := $(JOBS)
 sources := $(shell git ls-files -co --exclude-standard -- setup.py tensotron 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install dev demo test stand-in conformance conformance-floor conformance-update bench lint \
-        sanitize clean
+.PHONY: help venv install dev demo test stand-in conformance conformance-floor conformance-update bench counts \
+        counts-update lint sanitize clean
 
 help:
 	@echo 'make demo                PPO solves CartPole (DEMO_ARGS=--resume: goes on after a stop)'
@@ -37,6 +37,8 @@ help:
 	@echo 'make conformance         scores against PyTorch, failures listed (ONLY=add,mul)'
 	@echo 'make conformance-floor   as CI: nothing of the floor may be lost'
 	@echo 'make conformance-update  raise the floor to what passes now'
+	@echo 'make counts              as CI: instructions of the hot paths against their limits (needs valgrind)'
+	@echo 'make counts-update       lower the limits to the counts of now'
 	@echo 'make bench               times against PyTorch (ONLY=op_add_64,train_b32)'
 	@echo 'make sanitize            the tests under AddressSanitizer and UBSan'
 	@echo 'make clean               remove what was built'
@@ -105,6 +107,11 @@ bench: $(VENV)/.installed $(VENV)/.tested
 	@mkdir -p $(out)
 	cd $(out) && $(root)/$(py) $(root)/benchmarks/reference/compare.py --json $(out)/bench.json \
 	  $(if $(ONLY),--only $(ONLY))
+
+counts: $(VENV)/.installed
+	$(py) benchmarks/counts.py --check
+counts-update: $(VENV)/.installed
+	$(py) benchmarks/counts.py --update
 
 lint: $(VENV)/.made
 	$(pip) install -q $(call extra,lint)
