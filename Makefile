@@ -39,7 +39,7 @@ help:
 	@echo 'make conformance-update  raise the floor to what passes now'
 	@echo 'make counts              as CI: instructions of the hot paths against their limits (needs valgrind)'
 	@echo 'make counts-update       lower the limits to the counts of now'
-	@echo 'make bench               times against PyTorch (ONLY=op_add_64,train_b32)'
+	@echo 'make bench               against PyTorch: times, threads, memory (ONLY=ops,memory ROWS=train_b32 FULL=1)'
 	@echo 'make sanitize            the tests under AddressSanitizer and UBSan'
 	@echo 'make clean               remove what was built'
 	@echo 'Variables: PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) PYTEST_ARGS= DEMO_ARGS='
@@ -104,9 +104,8 @@ conformance-update: $(VENV)/.installed $(VENV)/.tested
 	$(py) tests/conformance_floor.py --update --jobs $(JOBS)
 
 bench: $(VENV)/.installed $(VENV)/.tested
-	@mkdir -p $(out)
-	cd $(out) && $(root)/$(py) $(root)/benchmarks/reference/compare.py --json $(out)/bench.json \
-	  $(if $(ONLY),--only $(ONLY))
+	$(pip) install -q $(call extra,bench) $(call extra,examples)
+	$(py) benchmarks/run.py --out $(out) $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS)) $(if $(FULL),--full)
 
 counts: $(VENV)/.installed
 	$(py) benchmarks/counts.py --check

@@ -5,7 +5,7 @@
     counts.py --check     fail if one is above its limit
     counts.py --update    lower the limits to the counts of now and add those that are missing; raises none
 
-Times drift from machine to machine and from minute to minute, counts hardly. Each path is called 700 times in a
+Times drift from machine to machine and from minute to minute, counts hardly. Each path is called 800 times in a
 process under valgrind's callgrind; what 500 calls add to 100 others is divided by 500. `own` are the instructions in
 tensotron's extension modules, `all` takes in the interpreter, numpy and libc. The limits (counts.json) belong to a minor
 version of Python and a major one of g++; `all` is compared only under the build of the interpreter that the limits are
@@ -23,19 +23,13 @@ from collections import Counter
 from pathlib import Path
 from shutil import which
 
-from harness import environment, runner, workloads
+from harness import environment, repeat, runner, workloads
 
 LIMITS = Path(__file__).resolve().parent / "counts.json"
 KINDS = ("own", "all")
 SLACK = 1.03  # hashes of addresses collide or do not
 WARM, CALLS = 100, 500
 OPS = "op_add_1 op_add_64 op_add_grad_64 op_add_backward op_relu_64 op_sum_4096 op_view op_index_row op_item".split()
-
-
-def repeat(statement, **names):
-    """run(n) whose loop holds nothing but the statement."""
-    exec(f"def run(n):\n for _ in range(n):\n  {statement}", names)
-    return names["run"]
 
 
 def paths(torch):

@@ -4,9 +4,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+import tensotron as tt
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 import counts  # noqa: E402
+import harness  # noqa: E402
+import ops  # noqa: E402
+import plot  # noqa: E402
 
 HERE = sys.version
 LIMITS = {"interpreter": HERE, "paths": {"add": [1000, 1500], "view": [500, 800]}}
@@ -48,3 +54,46 @@ def test_costs_are_read_without_those_of_callees(tmp_path):
         "ob=/lib/libc.so.6\nfl=g.c\nfn=g\n10 4\nfi=h.h\n11 8\n"
     )
     assert counts.cost(file, "/site/package") == (12, 24)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_row_of_the_tables_can_be_timed():
+    """And what is timed is the same in both libraries."""
+    expressions = dict(ops.table(tt))
+    assert len(expressions) > 110 and set(ops.CALLS) <= set(expressions)
+    for name, expression in expressions.items():
+        results = [eval(expression, ops.operands(lib, 8)) for lib in (tt, torch)]
+        for ours, theirs in zip(*([r] if not isinstance(r, tuple) else r for r in results)):
+            assert ours.tolist() == pytest.approx(theirs.tolist(), rel=1e-5, abs=1e-6), name
+
+
+def test_gradients_that_can_be_timed():
+    names = ops.operands(tt, 8)
+    assert ops.with_gradient("T.mul(a, b)", names) == "T.autograd.grad(T.mul(a, b), (a, b,), g)"
+    assert names["a"].requires_grad
+    assert ops.with_gradient("T.isnan(a)", ops.operands(tt, 8)) is None
+
+
+ROWS = [
+    {"part": "steps", "name": "train", "unit": "us", "torch": 40.0, "tensotron": 4.0, "captured": 2.0, "floor": 1.0},
+    {"part": "steps", "name": "alone", "unit": "us", "tensotron": 4.0},
+    {"part": "threads", "name": "train, two threads", "unit": "share", "torch": 0.5, "tensotron": 0.9},
+    {"part": "build", "name": "wheel", "note": "skipped: takes minutes"},
+    {"part": "ops", "name": "add 64", "unit": "us", "size": 64, "gradient": False, "torch": 3.0, "tensotron": 0.5},
+]
+
+
+def test_table(capsys):
+    assert harness.show(iter(ROWS)) == ROWS
+    lines = {line.split("  ")[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert lines["train"][1:] == ["us", "40", "4", "2", "1", "10.00", "20.00"]
+    assert lines["alone"][1:] == ["us", "-", "4", "-", "-", "-", "-"]
+    assert lines["train, two threads"][3:] == ["share", "0.5", "0.9", "-", "-", "-", "-"]
+    assert lines["wheel"][1:] == ["skipped:", "takes", "minutes"]
+
+
+def test_points_of_the_plot():
+    found = dict(plot.points(ROWS))
+    assert found["train"] == {"tensotron": 10.0, "captured": 20.0}
+    assert found["operators of 64 elements: median"] == {"tensotron": 6.0}
+    assert "alone" not in found and "train, two threads" not in found

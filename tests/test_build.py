@@ -1,7 +1,10 @@
 """What the compiler made of the kernels, and what an import costs."""
 
+import io
 import subprocess
 import sys
+import sysconfig
+import zipfile
 from pathlib import Path
 from shutil import which
 
@@ -52,6 +55,20 @@ def test_registers_of_other_instruction_sets(isa, forbidden):
 
 def test_version():
     assert f'version = "{tt.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.unsanitized("measures the ordinary build")
+def test_the_package_is_small():
+    """As it is packed into a wheel, in one flavour of Python."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    package = Path(tt.__path__[0])
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for file in package.rglob("*"):
+            built = file.suffix == ".so" and not file.name.endswith(suffix)  # for another Python, in a checkout
+            if file.is_file() and "__pycache__" not in file.parts and not built:
+                wheel.write(file, file.relative_to(package))
+    assert len(packed.getvalue()) < 12e6
 
 
 def test_import_is_light():
