@@ -12,6 +12,7 @@ import os
 import runpy
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -68,9 +69,9 @@ def python(*arguments, cores=None, **env):
 
 
 def output(*arguments, **more):
-    """What a Python process prints."""
+    """What a Python process prints; away from the checkout, which `-c` would import from."""
     command, env = python(*arguments, **more)
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    done = subprocess.run(command, env=env, cwd=tempfile.gettempdir(), capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-2000:]}")
     return done.stdout
