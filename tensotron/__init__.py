@@ -3,6 +3,7 @@
 from importlib import import_module as _import_module
 
 from tensotron._cpu import backend as _backend
+from tensotron._cpu.backend import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
 from tensotron._core.dtype import (
     ALIASES as _ALIASES,
     bool_ as _bool,

@@ -257,6 +257,10 @@ cdef class Captured:
         cdef Storage s
         cdef dict made = None
         cdef Program program = self.program
+        cdef list held = None
+        if program.alone():  # what another thread might drop meanwhile
+            program.wait()
+            held = [(<Tensor>x).storage for x in tensors]
         for i in range(<Py_ssize_t>self.input_slots.size()):
             if self.input_slots[i] >= 0:
                 program.point(self.input_slots[i], (<Tensor>tensors[i]).ptr)
@@ -268,6 +272,8 @@ cdef class Captured:
             t = leaf.of(tensors)
             if leaf.before >= 0:
                 program.point(leaf.before, t.grad_.ptr)
+                if held is not None:
+                    held.append(t.grad_.storage)
             if leaf.after >= 0:
                 g = leaf.kept
                 # the gradient of the last replay is written again if nobody else holds it
@@ -468,6 +474,8 @@ cdef class Compiled:
         spec, tensors = self.described(args, kwargs)
         for i in range(len(self.captured)):
             c = <Captured>self.captured[i]
+            if c.program.running:
+                c.program.wait()
             if c.matches(spec, tensors):
                 self.replays += 1
                 return c.replay(tensors)
@@ -668,6 +676,7 @@ cdef class CPUGraph:
             raise RuntimeError("Called CPUGraph.replay without a preceding successful capture.")
         if not guards_hold(self.steps):
             raise RuntimeError("an option of an optimizer has changed since the capture; capture again")
+        self.program.wait()
         for i in range(len(self.storages)):
             self.program.point(i, (<Storage>self.storages[i]).data)
         for s in self.written:

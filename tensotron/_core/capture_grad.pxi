@@ -80,9 +80,12 @@ cdef class CapturedNode(Node):
                 given[i] = empty(g.nd, g.sizes, g.dt)
                 fill_with(<Tensor>given[i], 0)
             given[i] = materialise(<Tensor>given[i], g.dt)
+        places = self.places  # kept, whatever another thread does
+        program.wait()
+        for i in range(self.n_out):
             if how.given_slots[i] >= 0:
                 program.point(how.given_slots[i], (<Tensor>given[i]).ptr)
-        for place in self.places:
+        for place in places:
             slot, s, offset, version = place
             if s.version != version:
                 raise RuntimeError(

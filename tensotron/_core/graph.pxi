@@ -185,9 +185,20 @@ free_accumulator = (<PyTypeWithDealloc*>AccumulateGrad).tp_dealloc
 
 cdef int accumulate(Tensor v, Tensor g) except -1:
     """v.grad += g, torch's way: the first gradient is kept itself if nobody else can see it."""
-    cdef Tensor kept
     if watch.capturing:
         backend.note_leaf(v)
+    if v.storage.nbytes < 1 << 16:
+        return add_gradient(v, g)
+    backend.keep_gil(True)  # gradients from several threads add up
+    try:
+        add_gradient(v, g)
+    finally:
+        backend.keep_gil(False)
+    return 0
+
+
+cdef int add_gradient(Tensor v, Tensor g) except -1:
+    cdef Tensor kept
     if v.grad_ is None:
         if tt_grad and g.requires():
             v.grad_ = g.clone()

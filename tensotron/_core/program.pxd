@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t
 from libcpp.vector cimport vector
 
+from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport Arg, Record
 
 cdef struct Patch:
@@ -27,5 +28,13 @@ cdef class Program:
                 self.slots[slot].patches[k].arg.data = base + self.slots[slot].patches[k].offset
     cdef readonly Py_ssize_t failed   # number of the record at which the last run that failed ended
     cdef int run(self) except -1
+    cdef char long_            # the GIL is let go while it runs: 1, 0, or -1 where nobody has asked yet
+    cdef bint running          # without the GIL, since as many forks as there were then
+    cdef int forks
+    cdef inline bint alone(self) noexcept:
+        if self.long_ < 0:
+            self.long_ = backend.are_long(self.records, self.n)
+        return self.long_
+    cdef int wait(self) except -1     # until no other thread runs it: operands must not be moved before
     cdef int place(self, Arg* a, dict slot_of, dict base_of) except -1
     cdef Py_ssize_t record_of(self, const Arg* a)

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from posix.unistd cimport usleep
 
 from tensotron._core.tensor cimport Storage, Tensor, empty
 from tensotron._cpu cimport backend
@@ -23,6 +24,7 @@ cdef class Program:
         cdef Record* r
         cdef int k
         self.n = len(records)
+        self.long_ = -1
         self.records = <Record*>calloc(self.n + 1, sizeof(Record))
         for b in records:
             n_list += (<const Record*><const char*>b).nlist
@@ -126,8 +128,19 @@ cdef class Program:
                     break
         return out
 
+    cdef int wait(self) except -1:
+        while self.running and self.forks == backend.forks():
+            with nogil:
+                usleep(20)
+        self.running = False  # not in a child either
+        return 0
+
     cdef int run(self) except -1:
-        cdef int status = backend.run_records(self.records, self.n, &self.failed)
+        cdef int status
+        cdef bint alone = self.alone()
+        self.running, self.forks = alone, backend.forks()
+        status = backend.run_records(self.records, self.n, &self.failed, alone)
+        self.running = False
         if status:
             backend.raise_status(status, self.records + self.failed)
         return 0

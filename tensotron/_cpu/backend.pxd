@@ -70,7 +70,12 @@ cdef struct Watch:
     uint64_t modes             # which modules train, hashed: the same again once all modes are as before
 cdef Watch* watch_state() noexcept
 cdef bint recording_here() noexcept
-cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed) noexcept nogil
+# Runs records in order until one fails; its status and place. `alone`: the GIL is let go meanwhile.
+cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint alone) noexcept
+cdef bint are_long(const Record* r, Py_ssize_t n) noexcept  # long enough for that
+cdef int forks() noexcept                     # behind this process
+# Launches between on and off keep the GIL: what they are part of must not be seen half done by other threads.
+cdef int keep_gil(bint on) noexcept
 cdef int note_storage(object storage) except -1   # made now
 cdef int note_leaf(object tensor) except -1       # its .grad is about to be read or written
 cdef int note_change_of(object storage) except -1 # a tensor on it changes its shape, memory or requires_grad
@@ -93,7 +98,7 @@ cdef class Recorder:
     cdef int add(self, const Record* r) except -1
     cdef int keep(self, const Arg* a) except -1
 
-# Runs one launch record; raises what its status says.
+# Runs one launch record; raises what its status says. The GIL is let go while a long one runs.
 cdef int launch(Record* r) except -1
 # The same without raising: the status.
 cdef int launch_status(Record* r) noexcept

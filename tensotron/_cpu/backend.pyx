@@ -4,6 +4,7 @@ import os
 from contextlib import contextmanager
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.ref cimport Py_DECREF, Py_INCREF
 
 cdef extern from "tensotron/_cpu/dispatch.h" namespace "tensotron" nogil:
     bint select_isa(const char* name)
@@ -21,6 +22,17 @@ cdef extern from "tensotron/_cpu/backend.h" namespace "tensotron" nogil:
     const Backend* active_backend
     size_t guard_launches()
     size_t guard_copies()
+
+cdef extern from "tensotron/_cpu/work.h" namespace "tensotron" nogil:
+    double LONG_NS
+    double record_ns(const Record& r)
+    bint is_long(const Record& r)
+
+cdef extern from "tensotron/_cpu/pool.h" namespace "tensotron" nogil:
+    int get_pool_size "tensotron::pool_size.load"()
+    void pool_set_size(int threads)
+    int pool_available_cpus()
+    int forks_ "tensotron::forks"
 
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident()
@@ -43,9 +55,16 @@ cdef extern from *:
                                   int (*launch)(tensotron::Record*)) {
       return it.run(r, [launch](tensotron::Record& rec) { return launch(&rec); });
     }
+    static int tensotron_run_simply(tensotron::Record& r, const tensotron::Iteration& it,
+                                    int (*launch_long)(tensotron::Record*)) {
+      return it.run(r, [launch_long](tensotron::Record& rec) {
+        return tensotron::is_long(rec) ? launch_long(&rec) : tensotron::active_backend->launch(rec);
+      });
+    }
     """
     const char* tensotron_kernel_names[]
     int tensotron_run_over(Record& r, const Iteration& it, int (*launch)(Record*) noexcept)
+    int tensotron_run_simply(Record& r, const Iteration& it, int (*launch_long)(Record*) noexcept)
 
 cdef Recorder recorder = None
 cdef Watch watch
@@ -169,10 +188,51 @@ cdef int launch_status(Record* r) noexcept:
     return active_backend.launch(r[0])
 
 
+cdef int gil_keepers = 0
+
+
+cdef int keep_gil(bint on) noexcept:
+    global gil_keepers
+    gil_keepers += 1 if on else -1
+    return 0
+
+
+cdef bint may_let_go() noexcept:
+    """The guarded backend is for one thread at a time."""
+    return gil_keepers == 0 and active_backend == &cpu_backend
+
+
+cdef int hold(const Arg* a, int n, bint on) noexcept:
+    """Takes or gives back references to the storages of operands, which another thread might drop meanwhile."""
+    cdef int k
+    for k in range(n):
+        if a[k].buffer != NULL and not a[k].is_const:
+            if on:
+                Py_INCREF(<object>a[k].buffer)
+            else:
+                Py_DECREF(<object>a[k].buffer)
+    return 0
+
+
+cdef int launch_long(Record* r) noexcept:
+    cdef int status
+    if not may_let_go():
+        return active_backend.launch(r[0])
+    hold(r.arg, r.nout + r.nin, True)
+    hold(r.list, <int>r.nlist, True)
+    with nogil:
+        status = active_backend.launch(r[0])
+    hold(r.arg, r.nout + r.nin, False)
+    hold(r.list, <int>r.nlist, False)
+    return status
+
+
 cdef int launch(Record* r) except -1:
     cdef int status
     if recorder is not None:
         status = launch_status(r)
+    elif is_long(r[0]):
+        status = launch_long(r)
     else:
         status = active_backend.launch(r[0])
     if status != OK:
@@ -183,7 +243,7 @@ cdef int launch(Record* r) except -1:
 cdef int launch_over(Record* r, const Iteration& it) except -1:
     cdef int status
     if recorder is None and it.ndim <= MAX_DIMS:
-        status = tensotron_run_over(r[0], it, <int (*)(Record*) noexcept>active_backend.launch)
+        status = tensotron_run_simply(r[0], it, launch_long)
     else:
         status = tensotron_run_over(r[0], it, launch_status)
     if status != OK:
@@ -191,16 +251,42 @@ cdef int launch_over(Record* r, const Iteration& it) except -1:
     return 0
 
 
-cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed) noexcept nogil:
-    """Runs records in order until one fails; its status and place."""
+cdef int run_through(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint alone) noexcept nogil:
     cdef Py_ssize_t i
     cdef int status
     for i in range(n):
-        status = active_backend.launch(r[i])
+        if alone and r[i].kernel == RANDOM:  # the GIL guards the generators
+            with gil:
+                status = active_backend.launch(r[i])
+        else:
+            status = active_backend.launch(r[i])
         if status != OK:
             failed[0] = i
             return status
     return OK
+
+
+cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint alone) noexcept:
+    cdef int status
+    if not alone or not may_let_go():
+        return run_through(r, n, failed, False)
+    with nogil:
+        status = run_through(r, n, failed, True)
+    return status
+
+
+cdef bint are_long(const Record* r, Py_ssize_t n) noexcept:
+    cdef Py_ssize_t i
+    cdef double ns = 0
+    for i in range(n):
+        ns += record_ns(r[i])
+        if ns > LONG_NS:
+            return True
+    return False
+
+
+cdef int forks() noexcept:
+    return forks_
 
 
 def bump_epoch():
@@ -301,7 +387,7 @@ cdef void random_order(Record* r) noexcept:
 cdef dict kernel_ids = {tensotron_kernel_names[i].decode(): i for i in range(NUM_KERNELS)}
 
 
-cdef int INDEX_GET = kernel_ids["index_get"], INDEX_PUT = kernel_ids["index_put"]
+cdef int INDEX_GET = kernel_ids["index_get"], INDEX_PUT = kernel_ids["index_put"], RANDOM = kernel_ids["random"]
 
 
 cdef int kernel_id(str name) except -1:
@@ -350,6 +436,67 @@ def memory_stats():
     return {"in_use": cpu_bytes_in_use(), "cached": cpu_bytes_cached()}
 
 
+cdef object thread_count(str name, object n):
+    """A number of threads as torch takes it."""
+    import numbers
+    if isinstance(n, bool) or not isinstance(n, numbers.Integral):
+        raise RuntimeError(f"{name} expects an int, but got {type(n).__name__}")
+    if not -(1 << 31) <= n < 1 << 31:
+        raise ValueError("Overflow when unpacking long")
+    if n <= 0:
+        raise RuntimeError(f"{name} expects a positive integer")
+    return int(n)
+
+
+def set_num_threads(n, /):
+    """Sets how many threads share the work of a large operation on the CPU; 1 until it is called, unless
+    TENSOTRON_CPU_THREADS (a number, or "auto": one for each CPU) is set. Results do not depend on it.
+
+    Raises:
+        RuntimeError: n is no positive integer.
+    """
+    cdef int threads = thread_count("set_num_threads", n)
+    with nogil:  # waits for work under way
+        pool_set_size(threads)
+
+
+def get_num_threads():
+    """How many threads share the work of a large operation on the CPU."""
+    return get_pool_size()
+
+
+cdef int set_from_environment(str value) except -1:
+    if value.lower() == "auto":
+        set_num_threads(pool_available_cpus())
+    elif value.isdecimal() and 0 < int(value) < 1 << 31:
+        set_num_threads(int(value))
+    else:
+        raise ValueError(f'TENSOTRON_CPU_THREADS is neither a positive number nor "auto": {value!r}')
+    return 0
+
+
+cdef object interop_threads = None
+
+
+def set_num_interop_threads(n, /):
+    """Accepted once, as in torch; nothing here runs several operations of one thread at a time.
+
+    Raises:
+        RuntimeError: n is no positive integer, or this is the second call.
+    """
+    global interop_threads
+    threads = thread_count("set_num_interop_threads", n)
+    if interop_threads is not None:
+        raise RuntimeError("Error: cannot set number of interop threads after parallel work has started or "
+                           "set_num_interop_threads called")
+    interop_threads = threads
+
+
+def get_num_interop_threads():
+    """What set_num_interop_threads has been given, or the number of CPUs."""
+    return pool_available_cpus() if interop_threads is None else interop_threads
+
+
 @contextmanager
 def recording():
     """Yields a list that receives the bytes of every launch record (record.h) until the end."""
@@ -380,3 +527,5 @@ if not select_isa(NULL):
     raise ImportError("no usable CPU kernels")
 if os.environ.get("TENSOTRON_CPU_CAPABILITY"):
     select(os.environ["TENSOTRON_CPU_CAPABILITY"])
+if os.environ.get("TENSOTRON_CPU_THREADS"):
+    set_from_environment(os.environ["TENSOTRON_CPU_THREADS"])

@@ -149,22 +149,25 @@ static inline void conv_backward_bias(const Record& r) {
   ConvShape s = conv_shape(r);
   const int64_t area = s.OH * s.OW;
   T* gb = (T*)r.arg[0].data;
-  for (int64_t o = 0; o < s.O; o++) {
-    T total = 0;
-    for (int64_t n = 0; n < s.N; n++) {
-      const T* p = (const T*)r.arg[1].data + (n * s.O + o) * area;
-      Vec<T> a0(T(0)), a1(T(0));
-      int64_t i = 0;
-      for (; i + 2 * L <= area; i += 2 * L) {
-        a0 = a0 + Vec<T>::load(p + i);
-        a1 = a1 + Vec<T>::load(p + i + L);
+  parallel(team_for(double(s.N) * double(s.O * area) / 8), s.O, 1, [&](int, int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; o++) {
+      T total = 0;
+      for (int64_t n = 0; n < s.N; n++) {
+        const T* p = (const T*)r.arg[1].data + (n * s.O + o) * area;
+        Vec<T> a0(T(0)), a1(T(0));
+        int64_t i = 0;
+        for (; i + 2 * L <= area; i += 2 * L) {
+          a0 = a0 + Vec<T>::load(p + i);
+          a1 = a1 + Vec<T>::load(p + i + L);
+        }
+        T sum = reduce_add(a0 + a1);
+        for (; i < area; i++) sum += p[i];
+        total += sum;
       }
-      T sum = reduce_add(a0 + a1);
-      for (; i < area; i++) sum += p[i];
-      total += sum;
+      gb[o] = total;
     }
-    gb[o] = total;
-  }
+    return int(OK);
+  });
 }
 
 int k_conv_backward_bias(const Record& r) {

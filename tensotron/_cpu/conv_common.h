@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "parallel.h"
 #include "record.h"
 #include "scratch.h"
 #include "vec.h"
@@ -23,6 +24,11 @@ static inline ConvShape conv_shape(const Record& r) {
   return s;
 }
 
+// Threads for a pass.
+static inline int conv_team(const ConvShape& s) {
+  return team_for(double(s.N) * double(s.O) * double(s.OH * s.OW) * double(s.Cg() * s.KH * s.KW) / 25);
+}
+
 static inline int64_t conv_round(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 static inline int64_t conv_ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 static inline int64_t conv_floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
@@ -38,6 +44,12 @@ struct ConvArena {
     U* p = reinterpret_cast<U*>(base + used);
     used += conv_round(n * int64_t(sizeof(U)), 64);
     return base ? p : nullptr;
+  }
+  // One array of n for each of a team: n is rounded up to whole cache lines.
+  template <class U>
+  U* take_each(int team, int64_t& n) {
+    n = conv_round(n, 64 / int64_t(sizeof(U)));
+    return take<U>(n * team);
   }
   // After the counting pass; the second pass takes the same arrays again.
   bool allocate() {

@@ -116,13 +116,14 @@ static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const 
   const int64_t Cg = s.Cg(), Og = s.Og(), K = Cg * s.KH * s.KW, packed = conv_packed<T>(Og, K);
   ConvAxis ah, aw;
   ConvArena a{nullptr, 0};
-  int64_t *off = nullptr, Hq = 0, Wq = 0, plane = 0, nb = 1, P = 0, nvec = 0, xsize = 0;
+  const int team = conv_team(s);
+  int64_t *off = nullptr, Hq = 0, Wq = 0, plane = 0, nb = 1, P = 0, nvec = 0, xsize = 0, ysize = 0, bsize = ConvTile<T>::rows;
   T *A = nullptr, *X = nullptr, *Y = nullptr, *B = nullptr;
   for (int pass = 0; pass < 2; pass++) {
     ah.take(a, s.KH);
     aw.take(a, s.KW);
     off = a.take<int64_t>(K);
-    B = a.take<T>(ConvTile<T>::rows);
+    B = a.take_each<T>(team, bsize);
     if (pass == 0) {  // the axes need memory first; their extent bounds the rest
       Hq = s.OH + (s.KH - 1) * s.DH / s.SH;
       Wq = s.OW + (s.KW - 1) * s.DW / s.SW;
@@ -132,10 +133,11 @@ static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const 
       P = (nb - 1) * Hq * Wq + (s.OH - 1) * Wq + s.OW;
       nvec = (P + L - 1) / L;
       xsize = Cg * conv_min(s.SH, s.KH) * conv_min(s.SW, s.KW) * plane + L;
+      ysize = ConvTile<T>::rows * nvec * L;
     }
     A = a.take<T>(packed * s.G);
-    X = a.take<T>(xsize);
-    Y = a.take<T>(ConvTile<T>::rows * nvec * L);
+    X = a.take_each<T>(team, xsize);
+    Y = a.take_each<T>(team, ysize);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
   }
   ah.fill(s.KH, s.SH, s.DH);
@@ -154,35 +156,38 @@ static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const 
         for (int i = 0; i < rows; i++) *Ap++ = m + i < Og ? wm[i * K + k] : T(0);
       m += rows;
     }
-  memset(X, 0, xsize * sizeof(T));
-  for (int64_t n = 0; n < s.N; n += nb) {
-    const int64_t images = conv_min(nb, s.N - n);
-    for (int64_t g = 0; g < s.G; g++) {
-      T* d = X;
-      for (int64_t c = 0; c < Cg; c++)
-        for (int64_t i = 0; i < ah.phases; i++)
-          for (int64_t j = 0; j < aw.phases; j++)
-            for (int64_t b = 0; b < nb; b++, d += Hq * Wq)
-              if (b < images)
-                conv_flatten(d, x + ((n + b) * s.C + g * Cg + c) * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW,
-                             ah.phase[i] - s.PH, aw.phase[j] - s.PW);
-      const T* Am = A + g * packed;
-      for (int64_t m = 0; m < Og;) {
-        int rows = conv_pick_rows(Og - m, ConvTile<T>::rows);
-        for (int i = 0; i < rows; i++) B[i] = bias && m + i < Og ? bias[g * Og + m + i] : T(0);
-        conv_product(rows, K, Am, X, off, B, Y, nvec * L, nvec);
-        for (int64_t b = 0; b < images; b++)
-          for (int64_t i = 0; i < rows && m + i < Og; i++) {
-            T* o = y + ((n + b) * s.O + g * Og + m + i) * s.OH * s.OW;
-            const T* v = Y + i * nvec * L + b * Hq * Wq;
-            for (int64_t h = 0; h < s.OH; h++, o += s.OW, v += Wq) conv_copy_row(o, v, s.OW);
-          }
-        Am += rows * K;
-        m += rows;
+  memset(X, 0, team * xsize * sizeof(T));
+  return parallel(team, (s.N + nb - 1) / nb, 1, [&](int worker, int64_t begin, int64_t end) {
+    T *const image = X + worker * xsize, *const out = Y + worker * ysize, *const first = B + worker * bsize;
+    for (int64_t n = begin * nb; n < conv_min(end * nb, s.N); n += nb) {
+      const int64_t images = conv_min(nb, s.N - n);
+      for (int64_t g = 0; g < s.G; g++) {
+        T* d = image;
+        for (int64_t c = 0; c < Cg; c++)
+          for (int64_t i = 0; i < ah.phases; i++)
+            for (int64_t j = 0; j < aw.phases; j++)
+              for (int64_t b = 0; b < nb; b++, d += Hq * Wq)
+                if (b < images)
+                  conv_flatten(d, x + ((n + b) * s.C + g * Cg + c) * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW,
+                               ah.phase[i] - s.PH, aw.phase[j] - s.PW);
+        const T* Am = A + g * packed;
+        for (int64_t m = 0; m < Og;) {
+          int rows = conv_pick_rows(Og - m, ConvTile<T>::rows);
+          for (int i = 0; i < rows; i++) first[i] = bias && m + i < Og ? bias[g * Og + m + i] : T(0);
+          conv_product(rows, K, Am, image, off, first, out, nvec * L, nvec);
+          for (int64_t b = 0; b < images; b++)
+            for (int64_t i = 0; i < rows && m + i < Og; i++) {
+              T* o = y + ((n + b) * s.O + g * Og + m + i) * s.OH * s.OW;
+              const T* v = out + i * nvec * L + b * Hq * Wq;
+              for (int64_t h = 0; h < s.OH; h++, o += s.OW, v += Wq) conv_copy_row(o, v, s.OW);
+            }
+          Am += rows * K;
+          m += rows;
+        }
       }
     }
-  }
-  return OK;
+    return int(OK);
+  });
 }
 
 // ---------------------------------------------------------------- gradient of the input
@@ -197,6 +202,8 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
   const int64_t Hg = (s.PH + s.H - 1) / s.SH + 1 + reach_h, Wg = (s.PW + s.W - 1) / s.SW + 1 + reach_w;
   const int64_t plane = Hg * Wg, nvec_max = (plane + L - 1) / L, tile = ConvTile<T>::rows;
   const int64_t max_phases = conv_min(s.SH, s.KH) * conv_min(s.SW, s.KW);
+  const int team = conv_team(s);
+  int64_t xsize = Og * plane + L, ysize = tile * nvec_max * L, bsize = tile;
   ConvAxis ah, aw;
   ConvArena a{nullptr, 0};
   int64_t *off = nullptr, *count = nullptr;
@@ -207,9 +214,9 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
     off = a.take<int64_t>(Og * taps);
     count = a.take<int64_t>(max_phases);
     A = a.take<T>(s.G * Og * taps * conv_packed<T>(Cg, 1));
-    X = a.take<T>(Og * plane + L);
-    Y = a.take<T>(tile * nvec_max * L);
-    B = a.take<T>(tile);
+    X = a.take_each<T>(team, xsize);
+    Y = a.take_each<T>(team, ysize);
+    B = a.take_each<T>(team, bsize);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
   }
   ah.fill(s.KH, s.SH, s.DH);
@@ -219,15 +226,15 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
     for (int64_t n = 0, c = 0; n < s.N; n++)
       for (c = 0; c < s.C; c++)
         for (int64_t i = 0; i < area; i++) gx[(n * s.C + c) * area + i] = bias ? bias[c] : T(0);
-  int64_t* po = off;
+  int64_t* fill = off;
   for (int64_t q = 0; q < phases; q++) {
-    const int64_t* start = po;
+    const int64_t* start = fill;
     for (int64_t o = 0; o < Og; o++)
       for (int64_t i = 0; i < s.KH; i++)
         for (int64_t j = 0; j < s.KW; j++)
           if (ah.slot[i] == q / aw.phases && aw.slot[j] == q % aw.phases)
-            *po++ = o * plane + (reach_h - ah.shift[i]) * Wg + reach_w - aw.shift[j];
-    count[q] = po - start;
+            *fill++ = o * plane + (reach_h - ah.shift[i]) * Wg + reach_w - aw.shift[j];
+    count[q] = fill - start;
   }
   T* Ap = A;
   for (int64_t g = 0; g < s.G; g++)
@@ -242,41 +249,44 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
           }
         m += rows;
       }
-  memset(X, 0, (Og * plane + L) * sizeof(T));
-  for (int64_t n = 0; n < s.N; n++) {
-    const T* Am = A;
-    for (int64_t g = 0; g < s.G; g++) {
-      for (int64_t o = 0; o < Og; o++)
-        conv_flatten(X + o * plane, gy + (n * s.O + g * Og + o) * s.OH * s.OW, Hg, Wg, s.OH, s.OW, 1, 1, -reach_h,
-                     -reach_w);
-      po = off;
-      for (int64_t q = 0; q < phases; q++) {
-        const int64_t qh = ah.phase[q / aw.phases], qw = aw.phase[q % aw.phases];
-        const int64_t h0 = conv_max(conv_ceil_div(s.PH - qh, s.SH), 0), w0 = conv_max(conv_ceil_div(s.PW - qw, s.SW), 0);
-        const int64_t h1 = conv_floor_div(s.PH + s.H - 1 - qh, s.SH), w1 = conv_floor_div(s.PW + s.W - 1 - qw, s.SW);
-        const bool any = h1 >= h0 && w1 >= w0;
-        const int64_t P = (h1 - h0) * Wg + w1 - w0 + 1, nvec = (P + L - 1) / L;
-        for (int64_t m = 0; m < Cg;) {
-          int rows = conv_pick_rows(Cg - m, tile);
-          if (any) {
-            for (int i = 0; i < rows; i++) B[i] = bias && m + i < Cg ? bias[g * Cg + m + i] : T(0);
-            conv_product(rows, count[q], Am, X + h0 * Wg + w0, po, B, Y, nvec * L, nvec);
-            for (int64_t i = 0; i < rows && m + i < Cg; i++)
-              for (int64_t h = h0; h <= h1; h++) {
-                T* d = gx + ((n * s.C + g * Cg + m + i) * s.H + h * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
-                const T* v = Y + i * nvec * L + (h - h0) * Wg;
-                if (s.SW == 1) conv_copy_row(d, v, w1 - w0 + 1);
-                else for (int64_t c = 0; c <= w1 - w0; c++) d[c * s.SW] = v[c];
-              }
+  memset(X, 0, team * xsize * sizeof(T));
+  return parallel(team, s.N, 1, [&](int worker, int64_t begin, int64_t end) {
+    T *const image = X + worker * xsize, *const out = Y + worker * ysize, *const first = B + worker * bsize;
+    for (int64_t n = begin; n < end; n++) {
+      const T* Am = A;
+      for (int64_t g = 0; g < s.G; g++) {
+        for (int64_t o = 0; o < Og; o++)
+          conv_flatten(image + o * plane, gy + (n * s.O + g * Og + o) * s.OH * s.OW, Hg, Wg, s.OH, s.OW, 1, 1, -reach_h,
+                       -reach_w);
+        const int64_t* po = off;
+        for (int64_t q = 0; q < phases; q++) {
+          const int64_t qh = ah.phase[q / aw.phases], qw = aw.phase[q % aw.phases];
+          const int64_t h0 = conv_max(conv_ceil_div(s.PH - qh, s.SH), 0), w0 = conv_max(conv_ceil_div(s.PW - qw, s.SW), 0);
+          const int64_t h1 = conv_floor_div(s.PH + s.H - 1 - qh, s.SH), w1 = conv_floor_div(s.PW + s.W - 1 - qw, s.SW);
+          const bool any = h1 >= h0 && w1 >= w0;
+          const int64_t P = (h1 - h0) * Wg + w1 - w0 + 1, nvec = (P + L - 1) / L;
+          for (int64_t m = 0; m < Cg;) {
+            int rows = conv_pick_rows(Cg - m, tile);
+            if (any) {
+              for (int i = 0; i < rows; i++) first[i] = bias && m + i < Cg ? bias[g * Cg + m + i] : T(0);
+              conv_product(rows, count[q], Am, image + h0 * Wg + w0, po, first, out, nvec * L, nvec);
+              for (int64_t i = 0; i < rows && m + i < Cg; i++)
+                for (int64_t h = h0; h <= h1; h++) {
+                  T* d = gx + ((n * s.C + g * Cg + m + i) * s.H + h * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
+                  const T* v = out + i * nvec * L + (h - h0) * Wg;
+                  if (s.SW == 1) conv_copy_row(d, v, w1 - w0 + 1);
+                  else for (int64_t c = 0; c <= w1 - w0; c++) d[c * s.SW] = v[c];
+                }
+            }
+            Am += rows * count[q];
+            m += rows;
           }
-          Am += rows * count[q];
-          m += rows;
+          po += count[q];
         }
-        po += count[q];
       }
     }
-  }
-  return OK;
+    return int(OK);
+  });
 }
 
 // ---------------------------------------------------------------- gradient of the weight
@@ -324,6 +334,9 @@ static inline int conv_backward_weight_flat(const ConvShape& s, T* gw, const T* 
   const int64_t xmax = Cg * conv_min(s.SH, s.KH) * conv_min(s.SW, s.KW) * plane;
   const int64_t budget = 512 * 1024 / int64_t(sizeof(T));  // images at a time: a fraction of a second-level cache
   const int64_t nb = conv_min(conv_max(budget / (xmax + Og * nvec * L), 1), s.N);
+  const int64_t tiles = (Og + R - 1) / R;
+  const int team = conv_team(s);
+  int64_t xsize = nb * xmax + L, ysize = nb * Og * nvec * L;
   ConvAxis ah, aw;
   ConvArena a{nullptr, 0};
   int64_t* off = nullptr;
@@ -332,8 +345,8 @@ static inline int conv_backward_weight_flat(const ConvShape& s, T* gw, const T* 
     ah.take(a, s.KH);
     aw.take(a, s.KW);
     off = a.take<int64_t>(K + C);
-    X = a.take<T>(nb * xmax + L);
-    Y = a.take<T>(nb * Og * nvec * L);
+    X = a.take_each<T>(team, xsize);
+    Y = a.take_each<T>(team, ysize);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
   }
   ah.fill(s.KH, s.SH, s.DH);
@@ -343,39 +356,47 @@ static inline int conv_backward_weight_flat(const ConvShape& s, T* gw, const T* 
     for (int64_t i = 0; i < s.KH; i++)
       for (int64_t j = 0; j < s.KW; j++, k++)
         off[k] = ((c * ah.phases + ah.slot[i]) * aw.phases + aw.slot[j]) * plane + ah.shift[i] * Wq + aw.shift[j];
-  memset(X, 0, (nb * xmax + L) * sizeof(T));
-  memset(Y, 0, nb * Og * nvec * L * sizeof(T));  // zeros between the rows of gy stay
+  memset(X, 0, team * xsize * sizeof(T));
+  memset(Y, 0, team * ysize * sizeof(T));  // zeros between the rows of gy stay
   for (int64_t k = K; k < K + C; k++) off[k] = off[K - 1];  // a last tile computes them again
-  for (int64_t n = 0; n < s.N; n += nb) {
-    const int64_t images = conv_min(nb, s.N - n);
-    for (int64_t g = 0; g < s.G; g++) {
-      T *d = X, *e = Y;
-      for (int64_t b = 0; b < images; b++) {
-        for (int64_t c = 0; c < Cg; c++)
-          for (int64_t i = 0; i < ah.phases; i++)
-            for (int64_t j = 0; j < aw.phases; j++, d += plane)
-              conv_flatten(d, x + ((n + b) * s.C + g * Cg + c) * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW,
-                           ah.phase[i] - s.PH, aw.phase[j] - s.PW);
-        for (int64_t o = 0; o < Og; o++, e += nvec * L) {
-          const T* v = gy + ((n + b) * s.O + g * Og + o) * s.OH * s.OW;
-          for (int64_t h = 0; h < s.OH; h++) conv_copy_row(e + h * Wq, v + h * s.OW, s.OW);
+  // A unit is a tile of channels: few pieces, for each needs a copy of x.
+  const int64_t units = s.G * tiles;
+  return parallel(team, units, (units + team - 1) / team, [&](int worker, int64_t begin, int64_t end) {
+    T *const image = X + worker * xsize, *const grads = Y + worker * ysize;
+    for (int64_t n = 0; n < s.N; n += nb) {
+      const int64_t images = conv_min(nb, s.N - n);
+      for (int64_t u = begin, next; u < end; u = next) {
+        const int64_t g = u / tiles, first = u % tiles * R, last = conv_min((conv_min(end, (g + 1) * tiles) - g * tiles) * R, Og);
+        next = conv_min(end, (g + 1) * tiles);
+        T* d = image;
+        for (int64_t b = 0; b < images; b++) {
+          for (int64_t c = 0; c < Cg; c++)
+            for (int64_t i = 0; i < ah.phases; i++)
+              for (int64_t j = 0; j < aw.phases; j++, d += plane)
+                conv_flatten(d, x + ((n + b) * s.C + g * Cg + c) * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW,
+                             ah.phase[i] - s.PH, aw.phase[j] - s.PW);
+          for (int64_t o = first; o < last; o++) {
+            T* e = grads + (b * Og + o) * nvec * L;
+            const T* v = gy + ((n + b) * s.O + g * Og + o) * s.OH * s.OW;
+            for (int64_t h = 0; h < s.OH; h++) conv_copy_row(e + h * Wq, v + h * s.OW, s.OW);
+          }
         }
+        for (int64_t o = first; o < last; o += R)
+          for (int64_t k = 0; k < K; k += C) {
+            const T* rows[R];
+            for (int i = 0; i < R; i++) rows[i] = grads + conv_min(o + i, Og - 1) * nvec * L;
+            T sum[R * C];
+            conv_weight_tile<T, R, C>(images, per_image, Og * nvec * L, nvec, rows, image, off + k, sum);
+            for (int64_t i = 0; i < R && o + i < Og; i++)
+              for (int64_t j = 0; j < C && k + j < K; j++) {
+                T* t = gw + (g * Og + o + i) * K + k + j;
+                *t = n == 0 ? sum[i * C + j] : *t + sum[i * C + j];
+              }
+          }
       }
-      for (int64_t o = 0; o < Og; o += R)
-        for (int64_t k = 0; k < K; k += C) {
-          const T* rows[R];
-          for (int i = 0; i < R; i++) rows[i] = Y + conv_min(o + i, Og - 1) * nvec * L;
-          T sum[R * C];
-          conv_weight_tile<T, R, C>(images, per_image, Og * nvec * L, nvec, rows, X, off + k, sum);
-          for (int64_t i = 0; i < R && o + i < Og; i++)
-            for (int64_t j = 0; j < C && k + j < K; j++) {
-              T* t = gw + (g * Og + o + i) * K + k + j;
-              *t = n == 0 ? sum[i * C + j] : *t + sum[i * C + j];
-            }
-        }
     }
-  }
-  return OK;
+    return int(OK);
+  });
 }
 
 }  // namespace TENSOTRON_ISA

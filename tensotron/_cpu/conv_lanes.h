@@ -222,7 +222,7 @@ template <class T>
 struct LanesImage {
   ConvAxis h, w;
   bool direct;
-  int64_t Hq, Wq, size;  // of the copy
+  int64_t Hq, Wq, size;  // of the copy; there is one for each of a team
   int64_t row_step, step;  // from output row to row, output to output
   T* copy;
 
@@ -235,14 +235,14 @@ struct LanesImage {
     row_step = direct ? s.SH * s.W : Wq;
     step = direct ? s.SW : 1;
   }
-  void take(ConvArena& a, const ConvShape& s) {
+  void take(ConvArena& a, const ConvShape& s, int team) {
     h.take(a, s.KH);
     w.take(a, s.KW);
-    copy = a.take<T>(size);
+    copy = a.take_each<T>(team, size);
   }
   // Offset of every tap, in the order of w, from the first element that an output reads.
-  void taps(const ConvShape& s, int64_t* off) {
-    if (size) memset(copy, 0, size * sizeof(T));
+  void taps(const ConvShape& s, int team, int64_t* off) {
+    if (size) memset(copy, 0, team * size * sizeof(T));
     h.fill(s.KH, s.SH, s.DH);
     w.fill(s.KW, s.SW, s.DW);
     for (int64_t c = 0; c < s.Cg(); c++)
@@ -251,14 +251,14 @@ struct LanesImage {
           *off++ = direct ? (c * s.H + i * s.DH) * s.W + j * s.DW
                           : (((c * h.phases + h.slot[i]) * w.phases + w.slot[j]) * Hq + h.shift[i]) * Wq + w.shift[j];
   }
-  const T* load(const ConvShape& s, const T* x) {
+  const T* load(const ConvShape& s, const T* x, int worker) const {
     if (direct) return x;
-    T* d = copy;
+    T *const mine = copy + worker * size, *d = mine;
     for (int64_t c = 0; c < s.Cg(); c++)
       for (int64_t i = 0; i < h.phases; i++)
         for (int64_t j = 0; j < w.phases; j++, d += Hq * Wq)
           conv_flatten(d, x + c * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW, h.phase[i] - s.PH, w.phase[j] - s.PW);
-    return copy;
+    return mine;
   }
 };
 
@@ -276,21 +276,23 @@ static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const
   LanesImage<T> image(s);
   const LanesPlan plan = lanes_plan(nvec, s.OW, image.step == 1);
   const int64_t lanes = plan.V * L;
+  const int team = conv_team(s);
+  int64_t tile = area * lanes;
   ConvArena a{nullptr, 0};
   int64_t *off = nullptr, *row = nullptr, *d = nullptr;
   T *B = nullptr, *W = nullptr, *Y = nullptr, *start = nullptr;
   for (int pass = 0; pass < 2; pass++) {
-    image.take(a, s);
+    image.take(a, s, team);
     off = a.take<int64_t>(K);
     row = a.take<int64_t>(K);
     d = a.take<int64_t>(plan.P);
     B = a.take<T>(s.G * nvec * L * K);
     W = a.take<T>(lanes * K);
-    Y = a.take<T>(area * lanes);
+    Y = a.take_each<T>(team, tile);
     start = a.take<T>(s.G * nvec * L);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
   }
-  image.taps(s, off);
+  image.taps(s, team, off);
   for (int j = 0; j < plan.P; j++) d[j] = j * image.step;
   for (int64_t g = 0; g < s.G; g++)
     for (int64_t b = 0; b < plan.blocks; b++) {
@@ -307,21 +309,24 @@ static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const
       for (int64_t l = 0; l < lanes; l++)
         start[(g * plan.blocks + b) * lanes + l] = bias && l < n ? bias[g * Og + first + l] : T(0);
     }
-  for (int64_t n = 0; n < s.N; n++)
-    for (int64_t g = 0; g < s.G; g++) {
-      const T* X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W);
+  return parallel(team, s.N * s.G, 1, [&](int worker, int64_t begin, int64_t end) {
+    T* const mine = Y + worker * tile;
+    for (int64_t u = begin; u < end; u++) {
+      const int64_t n = u / s.G, g = u % s.G;
+      const T* X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W, worker);
       for (int64_t b = 0; b < plan.blocks; b++) {
         const int64_t block = g * plan.blocks + b;
         for (int64_t oh = 0; oh < s.OH; oh++) {
           LanesCall<T> call{K, B + block * lanes * K, X + oh * image.row_step, row, d, start + block * lanes,
-                            Y + oh * s.OW * lanes, lanes};
+                            mine + oh * s.OW * lanes, lanes};
           lanes_row(plan, call, s.OW, image.step, block_taps);
         }
-        lanes_transpose(Y, lanes, area, conv_min(lanes, Og - b * lanes), y + (n * s.O + g * Og + b * lanes) * area, area,
+        lanes_transpose(mine, lanes, area, conv_min(lanes, Og - b * lanes), y + (n * s.O + g * Og + b * lanes) * area, area,
                         false);
       }
     }
-  return OK;
+    return int(OK);
+  });
 }
 
 // ---------------------------------------------------------------- gradient of the weight
@@ -331,34 +336,45 @@ static inline int conv_backward_weight_lanes(const ConvShape& s, T* gw, const T*
   const int64_t Cg = s.Cg(), Og = s.Og(), K = Cg * s.KH * s.KW, area = s.OH * s.OW, nvec = (Og + L - 1) / L;
   LanesImage<T> image(s);
   const LanesPlan plan = lanes_plan(nvec, K, false);
-  const int64_t lanes = plan.V * L, Kp = conv_round(K, plan.P);
+  const int64_t lanes = plan.V * L, Kp = conv_round(K, plan.P), tiles = Kp / plan.P;
+  const int team = conv_team(s);
+  int64_t transposed = area * lanes;
   ConvArena a{nullptr, 0};
   int64_t *off = nullptr, *row = nullptr;
   T *B = nullptr, *sum = nullptr;
   for (int pass = 0; pass < 2; pass++) {
-    image.take(a, s);
+    image.take(a, s, team);
     off = a.take<int64_t>(Kp);
     row = a.take<int64_t>(area);
-    B = a.take<T>(nvec * L * area);
+    B = a.take_each<T>(team, transposed);
     sum = a.take<T>(s.G * nvec * L * Kp);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
   }
-  image.taps(s, off);
+  image.taps(s, team, off);
   for (int64_t k = K; k < Kp; k++) off[k] = off[K - 1];  // computed and dropped
   for (int64_t p = 0; p < area; p++) row[p] = p / s.OW * image.row_step + p % s.OW * image.step;
   memset(sum, 0, s.G * nvec * L * Kp * sizeof(T));
-  for (int64_t n = 0; n < s.N; n++)
-    for (int64_t g = 0; g < s.G; g++) {
-      const T* X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W);
-      for (int64_t b = 0; b < plan.blocks; b++) {
-        lanes_transpose(gy + (n * s.O + g * Og + b * lanes) * area, area, conv_min(lanes, Og - b * lanes), area, B, lanes,
+  // A unit is a tile of taps of one block of channels: few pieces, for each transposes what it needs of gy.
+  const int64_t units = s.G * plan.blocks * tiles;
+  parallel(team, units, (units + team - 1) / team, [&](int worker, int64_t begin, int64_t end) {
+    T* const mine = B + worker * transposed;
+    for (int64_t n = 0; n < s.N; n++) {
+      const T* X = nullptr;
+      for (int64_t u = begin, loaded = -1; u < end;) {
+        const int64_t block = u / tiles, g = block / plan.blocks, b = block % plan.blocks;
+        if (g != loaded) X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W, worker);
+        loaded = g;
+        lanes_transpose(gy + (n * s.O + g * Og + b * lanes) * area, area, conv_min(lanes, Og - b * lanes), area, mine, lanes,
                         true);
-        for (int64_t k = 0; k < Kp; k += plan.P) {
-          LanesCall<T> call{area, B, X, row, off + k, nullptr, sum + ((g * plan.blocks + b) * Kp + k) * lanes, lanes};
+        for (const int64_t last = conv_min(end, (block + 1) * tiles); u < last; u++) {
+          const int64_t k = u % tiles * plan.P;
+          LanesCall<T> call{area, mine, X, row, off + k, nullptr, sum + (block * Kp + k) * lanes, lanes};
           lanes_dispatch(plan, plan.P, call);
         }
       }
     }
+    return int(OK);
+  });
   for (int64_t g = 0; g < s.G; g++)
     for (int64_t b = 0; b < plan.blocks; b++)
       lanes_transpose(sum + (g * plan.blocks + b) * Kp * lanes, lanes, K, conv_min(lanes, Og - b * lanes),
@@ -377,6 +393,8 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
   const int64_t plane = Hg * Wg, positions = (s.H / s.SH + 1) * (s.W / s.SW + 1);
   const LanesPlan plan = lanes_plan(nvec, conv_max(s.W / s.SW, 1), true);
   const int64_t lanes = plan.V * L;
+  const int team = conv_team(s);
+  int64_t planes = Og * plane, tile = positions * lanes;
   ConvAxis ah, aw;
   ConvArena a{nullptr, 0};
   int64_t* off = nullptr;
@@ -386,9 +404,9 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
     aw.take(a, s.KW);
     off = a.take<int64_t>(Og * taps);
     B = a.take<T>(s.G * nvec * L * Og * taps);
-    X = a.take<T>(Og * plane);
-    Y = a.take<T>(positions * lanes);
-    Z = a.take<T>(positions * lanes);
+    X = a.take_each<T>(team, planes);
+    Y = a.take_each<T>(team, tile);
+    Z = a.take_each<T>(team, tile);
     start = a.take<T>(s.G * nvec * L);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
   }
@@ -398,16 +416,16 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
   if (phases < s.SH * s.SW)  // positions between the taps
     for (int64_t i = 0; i < s.N * s.C; i++)
       for (int64_t j = 0; j < area; j++) gx[i * area + j] = bias ? bias[i % s.C] : T(0);
-  memset(X, 0, Og * plane * sizeof(T));
+  memset(X, 0, team * planes * sizeof(T));
   // Order of r in a phase: filter row, output channel, filter column.
-  int64_t* po = off;
-  T* Bp = B;
+  int64_t* fill_off = off;
+  T* fill_B = B;
   for (int64_t q = 0; q < phases; q++)
     for (int64_t i = 0; i < s.KH; i++)
       for (int64_t o = 0; o < Og && ah.slot[i] == q / aw.phases; o++)
         for (int64_t j = 0; j < s.KW; j++)
           if (aw.slot[j] == q % aw.phases)
-            *po++ = o * plane + (reach_h - ah.shift[i]) * Wg + reach_w - aw.shift[j];
+            *fill_off++ = o * plane + (reach_h - ah.shift[i]) * Wg + reach_w - aw.shift[j];
   for (int64_t g = 0; g < s.G; g++)
     for (int64_t l = 0; l < nvec * L; l++) start[g * nvec * L + l] = bias && l < Cg ? bias[g * Cg + l] : T(0);
   for (int64_t g = 0; g < s.G; g++)
@@ -418,60 +436,63 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
             for (int64_t j = 0; j < s.KW; j++) {
               if (aw.slot[j] != q % aw.phases) continue;
               const T* from = w + ((g * Og + o) * Cg + b * lanes) * taps + i * s.KW + j;
-              for (int64_t l = 0; l < lanes; l++) *Bp++ = b * lanes + l < Cg ? from[l * taps] : T(0);
+              for (int64_t l = 0; l < lanes; l++) *fill_B++ = b * lanes + l < Cg ? from[l * taps] : T(0);
             }
-  for (int64_t n = 0; n < s.N; n++) {
-    Bp = B;
-    for (int64_t g = 0; g < s.G; g++) {
-      for (int64_t o = 0; o < Og; o++)
-        conv_flatten(X + o * plane, gy + (n * s.O + g * Og + o) * s.OH * s.OW, Hg, Wg, s.OH, s.OW, 1, 1, -reach_h,
-                     -reach_w);
-      po = off;
-      for (int64_t q = 0; q < phases; q++) {
-        const int64_t qh = ah.phase[q / aw.phases], qw = aw.phase[q % aw.phases];
-        int64_t nh = 0, nw = 0;  // taps of this phase
-        for (int64_t i = 0; i < s.KH; i++) nh += ah.slot[i] == q / aw.phases;
-        for (int64_t j = 0; j < s.KW; j++) nw += aw.slot[j] == q % aw.phases;
-        const int64_t h0 = conv_max(conv_ceil_div(s.PH - qh, s.SH), 0), w0 = conv_max(conv_ceil_div(s.PW - qw, s.SW), 0);
-        const int64_t h1 = conv_floor_div(s.PH + s.H - 1 - qh, s.SH), w1 = conv_floor_div(s.PW + s.W - 1 - qw, s.SW);
-        const int64_t width = w1 - w0 + 1, height = h1 - h0 + 1, per_row = Og * nw;
-        for (int64_t b = 0; b < plan.blocks; b++, Bp += nh * per_row * lanes) {
-          if (width <= 0 || height <= 0) continue;
-          for (int64_t h = h0; h <= h1; h++) {
-            int64_t lo = nh, hi = 0, t = 0;  // filter rows that meet gy
-            for (int64_t i = 0; i < s.KH; i++) {
-              if (ah.slot[i] != q / aw.phases) continue;
-              const int64_t oh = h - ah.shift[i];
-              if (oh >= 0 && oh < s.OH) {
-                lo = conv_min(lo, t);
-                hi = t + 1;
+  return parallel(team, s.N, 1, [&](int worker, int64_t begin, int64_t end) {
+    T *const image = X + worker * planes, *const out_lanes = Y + worker * tile, *const out_planes = Z + worker * tile;
+    for (int64_t n = begin; n < end; n++) {
+      const T* Bp = B;
+      for (int64_t g = 0; g < s.G; g++) {
+        for (int64_t o = 0; o < Og; o++)
+          conv_flatten(image + o * plane, gy + (n * s.O + g * Og + o) * s.OH * s.OW, Hg, Wg, s.OH, s.OW, 1, 1, -reach_h,
+                       -reach_w);
+        const int64_t* po = off;
+        for (int64_t q = 0; q < phases; q++) {
+          const int64_t qh = ah.phase[q / aw.phases], qw = aw.phase[q % aw.phases];
+          int64_t nh = 0, nw = 0;  // taps of this phase
+          for (int64_t i = 0; i < s.KH; i++) nh += ah.slot[i] == q / aw.phases;
+          for (int64_t j = 0; j < s.KW; j++) nw += aw.slot[j] == q % aw.phases;
+          const int64_t h0 = conv_max(conv_ceil_div(s.PH - qh, s.SH), 0), w0 = conv_max(conv_ceil_div(s.PW - qw, s.SW), 0);
+          const int64_t h1 = conv_floor_div(s.PH + s.H - 1 - qh, s.SH), w1 = conv_floor_div(s.PW + s.W - 1 - qw, s.SW);
+          const int64_t width = w1 - w0 + 1, height = h1 - h0 + 1, per_row = Og * nw;
+          for (int64_t b = 0; b < plan.blocks; b++, Bp += nh * per_row * lanes) {
+            if (width <= 0 || height <= 0) continue;
+            for (int64_t h = h0; h <= h1; h++) {
+              int64_t lo = nh, hi = 0, t = 0;  // filter rows that meet gy
+              for (int64_t i = 0; i < s.KH; i++) {
+                if (ah.slot[i] != q / aw.phases) continue;
+                const int64_t oh = h - ah.shift[i];
+                if (oh >= 0 && oh < s.OH) {
+                  lo = conv_min(lo, t);
+                  hi = t + 1;
+                }
+                t++;
               }
-              t++;
+              LanesCall<T> call{conv_max(hi - lo, 0) * per_row, Bp + lo * per_row * lanes, image + h * Wg + w0,
+                                po + lo * per_row, nullptr, start + (g * plan.blocks + b) * lanes,
+                                out_lanes + (h - h0) * width * lanes, lanes};
+              lanes_row(plan, call, width, 1, per_row);
             }
-            LanesCall<T> call{conv_max(hi - lo, 0) * per_row, Bp + lo * per_row * lanes, X + h * Wg + w0,
-                              po + lo * per_row, nullptr, start + (g * plan.blocks + b) * lanes,
-                              Y + (h - h0) * width * lanes, lanes};
-            lanes_row(plan, call, width, 1, per_row);
-          }
-          const int64_t channels = conv_min(lanes, Cg - b * lanes);
-          T* out = gx + (n * s.C + g * Cg + b * lanes) * area;
-          if (s.SH == 1 && s.SW == 1) {
-            lanes_transpose(Y, lanes, area, channels, out, area, false);
-            continue;
-          }
-          lanes_transpose(Y, lanes, width * height, channels, Z, width * height, false);
-          for (int64_t c = 0; c < channels; c++)
-            for (int64_t h = 0; h < height; h++) {
-              T* to = out + c * area + ((h0 + h) * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
-              const T* from = Z + (c * height + h) * width;
-              for (int64_t v = 0; v < width; v++) to[v * s.SW] = from[v];
+            const int64_t channels = conv_min(lanes, Cg - b * lanes);
+            T* out = gx + (n * s.C + g * Cg + b * lanes) * area;
+            if (s.SH == 1 && s.SW == 1) {
+              lanes_transpose(out_lanes, lanes, area, channels, out, area, false);
+              continue;
             }
+            lanes_transpose(out_lanes, lanes, width * height, channels, out_planes, width * height, false);
+            for (int64_t c = 0; c < channels; c++)
+              for (int64_t h = 0; h < height; h++) {
+                T* to = out + c * area + ((h0 + h) * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
+                const T* from = out_planes + (c * height + h) * width;
+                for (int64_t v = 0; v < width; v++) to[v * s.SW] = from[v];
+              }
+          }
+          po += nh * per_row;
         }
-        po += nh * per_row;
       }
     }
-  }
-  return OK;
+    return int(OK);
+  });
 }
 
 }  // namespace TENSOTRON_ISA

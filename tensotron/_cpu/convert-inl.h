@@ -2,6 +2,7 @@
 #pragma once
 #include <cstring>
 
+#include "parallel.h"
 #include "record.h"
 
 namespace tensotron {
@@ -105,9 +106,7 @@ static inline bool is_empty(const Record& r) {
   return false;
 }
 
-// arg[0] = out, arg[1] = in. The operands do not overlap, unless they are the same elements.
-int k_copy(const Record& r) {
-  if (is_empty(r)) return OK;
+static int copy_part(const Record& r) {
   const Arg &o = r.arg[0], &i = r.arg[1];
   const int64_t osz = item_size(o.dtype), isz = item_size(i.dtype);
   const int last = r.ndim - 1;
@@ -127,9 +126,13 @@ int k_copy(const Record& r) {
   return OK;
 }
 
-// arg[0] = out; the value is reals[0] for floating-point outputs, ints[0] for the others.
-int k_fill(const Record& r) {
+// arg[0] = out, arg[1] = in. The operands do not overlap, unless they are the same elements.
+int k_copy(const Record& r) {
   if (is_empty(r)) return OK;
+  return in_parts(r, elements_of(r) / 4, copy_part);
+}
+
+static int fill_part(const Record& r) {
   const Arg& o = r.arg[0];
   const bool real = o.dtype == F32 || o.dtype == F64;
   const char* v = real ? reinterpret_cast<const char*>(r.reals) : reinterpret_cast<const char*>(r.ints);
@@ -141,6 +144,12 @@ int k_fill(const Record& r) {
   do fn(o.data + it.offset[0] * osz, os, v, 0, n);
   while (it.next());
   return OK;
+}
+
+// arg[0] = out; the value is reals[0] for floating-point outputs, ints[0] for the others.
+int k_fill(const Record& r) {
+  if (is_empty(r)) return OK;
+  return in_parts(r, elements_of(r) / 8, fill_part);
 }
 
 // torch fills vectors of 32 bytes, two at a time, from a rounded first element each, and what remains one by

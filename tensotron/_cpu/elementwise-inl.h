@@ -3,6 +3,7 @@
 #pragma once
 #include "../_ops/elementwise.h"
 #include "convert-inl.h"
+#include "parallel.h"
 #include "rowfn.h"
 
 namespace tensotron {
@@ -165,14 +166,7 @@ static int row_general(const Record& r, RowFn fn) {
   return OK;
 }
 
-int k_elementwise(const Record& r) {
-  const RowFn fn = row_table[r.op][r.compute];
-  if (!fn) return UNSUPPORTED;
-  if (r.compute == I64) {
-    const int row = r.op / NUM_EXPRESSIONS;
-    const bool divides = row == ROW_div_floor || row == ROW_div_trunc || row == ROW_remainder || row == ROW_fmod;
-    if (divides && !is_empty(r) && has_zero_divisor(r)) return DIVISION_BY_ZERO;
-  }
+static int row_part(const Record& r, RowFn fn) {
   if (r.ndim == 1) {
     const int nargs = r.nout + r.nin;
     bool dense = true;
@@ -188,6 +182,18 @@ int k_elementwise(const Record& r) {
   }
   if (is_empty(r)) return OK;
   return row_general(r, fn);
+}
+
+int k_elementwise(const Record& r) {
+  const RowFn fn = row_table[r.op][r.compute];
+  if (!fn) return UNSUPPORTED;
+  if (r.compute == I64) {
+    const int row = r.op / NUM_EXPRESSIONS;
+    const bool divides = row == ROW_div_floor || row == ROW_div_trunc || row == ROW_remainder || row == ROW_fmod;
+    if (divides && !is_empty(r) && has_zero_divisor(r)) return DIVISION_BY_ZERO;
+  }
+  if (pool_size.load(std::memory_order_relaxed) == 1) return row_part(r, fn);
+  return in_parts(r, elements_of(r) / 2, [fn](const Record& part) { return row_part(part, fn); });
 }
 
 }  // namespace TENSOTRON_ISA

@@ -16,6 +16,7 @@
 #include "gemm_micro-inl.h"
 #include "gemm_pack-inl.h"
 #include "math.h"
+#include "parallel.h"
 #include "record.h"
 #include "scratch.h"
 
@@ -306,6 +307,44 @@ template <class T> static inline bool dots_pay(const Problem<T>& p) {
   return dots < tiles;
 }
 
+// Into how many parts threads cut a product: tiles between packed blocks of B where there are enough of those, for
+// then nothing is packed twice, else between rows too. No part is so small that it could be a dot_one.
+struct Cuts {
+  int64_t rows, columns;
+};
+template <class T> static Cuts cut(const Problem<T>& p, bool dots, int64_t batch, int team) {
+  constexpr int64_t BLOCK = B_BYTES / sizeof(T) / KC<T> / (4 * WIDTH<T>) * (4 * WIDTH<T>), LEAST = 128;
+  const int64_t wanted = (3 * team + batch - 1) / batch;
+  const auto most = [](int64_t n) { return n < 2 * LEAST ? int64_t(1) : n / LEAST; };
+  const auto smaller = [](int64_t a, int64_t b) { return a < b ? a : b; };
+  if (wanted <= 1) return {1, 1};
+  if (dots) return p.n >= p.m ? Cuts{1, smaller(wanted, most(p.n))} : Cuts{smaller(wanted, most(p.m)), 1};
+  Cuts c = {1, (p.n + BLOCK - 1) / BLOCK};
+  if (c.columns >= 2 * team) return c;
+  c.rows = smaller((wanted + c.columns - 1) / c.columns, most(p.m));
+  if (c.rows * c.columns < wanted && c.columns < most(p.n)) c.columns = smaller((wanted + c.rows - 1) / c.rows, most(p.n));
+  return c;
+}
+
+// Part (i, j) of a product; columns are cut at multiples of `unit`.
+template <class T> static inline void take_part(Problem<T>& p, const Cuts& cuts, int64_t i, int64_t j, int64_t unit) {
+  if (cuts.rows > 1) {
+    const int64_t from = p.m * i / cuts.rows;
+    p.m = p.m * (i + 1) / cuts.rows - from;
+    p.c.data += from * p.c.rs;
+    p.a.data += from * p.a.rs;
+    if (p.d.data) p.d.data += from * p.d.rs;
+  }
+  if (cuts.columns > 1) {
+    const int64_t units = (p.n + unit - 1) / unit, from = units * j / cuts.columns * unit;
+    const int64_t to = units * (j + 1) / cuts.columns * unit;
+    p.n = (to < p.n ? to : p.n) - from;
+    p.c.data += from * p.c.cs;
+    p.b.data += from * p.b.cs;
+    if (p.d.data) p.d.data += from * p.d.cs;
+  }
+}
+
 template <class T> static int run_real(const Record& r) {
   Problem<T> p;
   int64_t batch = r.ints[0];
@@ -346,6 +385,25 @@ template <class T> static int run_real(const Record& r) {
   if (p.n == 1) p.c.cs = p.b.cs = p.d.cs = 1;
   if (p.k == 1) p.a.cs = p.b.rs = 1;
   const bool dots = dots_pay(p);
+  const int team = team_for(double(batch) * double(p.m) * double(p.n) * double(p.k + 16) / 25);
+  if (team > 1) {
+    const Cuts cuts = cut<T>(p, dots, batch, team);
+    const int64_t parts = cuts.rows * cuts.columns;
+    return parallel(team, batch * parts, 1, [&](int, int64_t begin, int64_t end) {
+      for (int64_t u = begin; u < end; ++u) {
+        const int64_t i = u / parts, part = u % parts;
+        Problem<T> q = p;
+        q.c.data += i * c.stride[0];
+        q.a.data += i * step_a;
+        q.b.data += i * step_b;
+        q.d.data += i * step_d;
+        take_part(q, cuts, part / cuts.columns, part % cuts.columns, dots ? 1 : 4 * WIDTH<T>);
+        const int status = dots ? run_dot(q) : run_tiles(q);
+        if (status != OK) return status;
+      }
+      return int(OK);
+    });
+  }
   for (int64_t i = 0; i < batch; ++i) {
     const int status = dots ? run_dot(p) : run_tiles(p);
     if (status != OK) return status;
@@ -368,15 +426,16 @@ template <class U> static int run_integer(const Record& r) {
   const U* const ap = reinterpret_cast<const U*>(a.data);
   const U* const bp = reinterpret_cast<const U*>(b.data);
   const U* const dp = has_d ? reinterpret_cast<const U*>(d.data) : nullptr;
-  for (int64_t t = 0; t < batch; ++t)
-    for (int64_t i = 0; i < m; ++i)
+  return parallel(team_for(double(batch) * double(m) * double(n) * double(k)), batch * m, 1, [&](int, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t t = row / m, i = row % m;
       for (int64_t j0 = 0; j0 < n; j0 += BLOCK) {
         const int64_t cols = n - j0 < BLOCK ? n - j0 : BLOCK;
         U sums[BLOCK] = {};
         for (int64_t l = 0; l < k; ++l) {
           const U av = ap[t * a.stride[0] + i * a.stride[1] + l * a.stride[2]];
-          const U* row = bp + t * b.stride[0] + l * b.stride[1] + j0 * b.stride[2];
-          for (int64_t j = 0; j < cols; ++j) sums[j] = U(sums[j] + av * row[j * b.stride[2]]);
+          const U* bv = bp + t * b.stride[0] + l * b.stride[1] + j0 * b.stride[2];
+          for (int64_t j = 0; j < cols; ++j) sums[j] = U(sums[j] + av * bv[j * b.stride[2]]);
         }
         for (int64_t j = 0; j < cols; ++j) {
           U v = U(alpha * sums[j]);
@@ -384,7 +443,9 @@ template <class U> static int run_integer(const Record& r) {
           cp[t * c.stride[0] + i * c.stride[1] + (j0 + j) * c.stride[2]] = v;
         }
       }
-  return OK;
+    }
+    return int(OK);
+  });
 }
 
 }  // namespace gemm

@@ -19,18 +19,16 @@
 // (MKL's is not for 7 values of 1000); here it is.
 #pragma once
 #include "optim.h"
+#include "parallel.h"
 #include "record.h"
+#include "scratch.h"
 #include "vec.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
-// f(x) on vectors x[0..N) of the first N operands; those in the mask WRITTEN are stored back.
-template <class T, int N, unsigned WRITTEN, class F> TENSOTRON_INLINE void sweep(const Arg* operands, F f) {
+// f(x) on vectors x[0..N) of elements [i, n) of N operands; those in the mask WRITTEN are stored back.
+template <class T, int N, unsigned WRITTEN, class F> TENSOTRON_INLINE void sweep_range(T* const* p, int64_t i, int64_t n, F f) {
   typedef Vec<T> V;
-  T* p[N];
-  for (int k = 0; k < N; k++) p[k] = (T*)operands[k].data;
-  const int64_t n = operands[0].stride[0];
-  int64_t i = 0;
   for (; i + V::size <= n; i += V::size) {
     V x[N];
     for (int k = 0; k < N; k++) x[k] = V::load(p[k] + i);
@@ -46,6 +44,21 @@ template <class T, int N, unsigned WRITTEN, class F> TENSOTRON_INLINE void sweep
     for (int k = 0; k < N; k++)
       if (WRITTEN >> k & 1) x[k].store(p[k] + i, rest);
   }
+}
+
+constexpr int64_t SWEEP = 4096;
+
+// The same for the first N operands of a list.
+template <class T, int N, unsigned WRITTEN, class F> TENSOTRON_INLINE void sweep(const Arg* operands, F f) {
+  T* p[N];
+  for (int k = 0; k < N; k++) p[k] = (T*)operands[k].data;
+  const int64_t n = operands[0].stride[0];
+  const int team = team_for(double(n) * N / 4);
+  if (team == 1) return sweep_range<T, N, WRITTEN>(p, 0, n, f);
+  parallel(team, (n + SWEEP - 1) / SWEEP, 1, [&](int, int64_t begin, int64_t end) {
+    sweep_range<T, N, WRITTEN>(p, begin * SWEEP, end * SWEEP < n ? end * SWEEP : n, f);
+    return int(OK);
+  });
 }
 
 // The step counter, advanced; in its own precision.
@@ -173,26 +186,35 @@ int k_optim(const Record& r) {
 // ---- clipping ---------------------------------------------------------------------------------
 
 // Sum of squares: four vectors of partial sums over blocks of at most BLOCK elements, blocks added in double.
-template <class T> static double sum_of_squares(const T* p, int64_t n) {
+template <class T> static double block_of_squares(const T* p, int64_t n) {
   typedef Vec<T> V;
-  constexpr int64_t BLOCK = 4096;
-  double total = 0;
-  for (int64_t at = 0; at < n; at += BLOCK) {
-    const int64_t end = at + BLOCK < n ? at + BLOCK : n;
-    V s[4] = {V(T(0)), V(T(0)), V(T(0)), V(T(0))};
-    int64_t i = at;
-    for (; i + 4 * V::size <= end; i += 4 * V::size)
-      for (int k = 0; k < 4; k++) {
-        const V x = V::load(p + i + k * V::size);
-        s[k] = fma(x, x, s[k]);
-      }
-    for (int k = 0; i < end; i += V::size, k++) {
-      const int64_t left = end - i;
-      const V x = V::load(p + i, int(left < V::size ? left : V::size));
+  V s[4] = {V(T(0)), V(T(0)), V(T(0)), V(T(0))};
+  int64_t i = 0;
+  for (; i + 4 * V::size <= n; i += 4 * V::size)
+    for (int k = 0; k < 4; k++) {
+      const V x = V::load(p + i + k * V::size);
       s[k] = fma(x, x, s[k]);
     }
-    total += double(reduce_add((s[0] + s[1]) + (s[2] + s[3])));
+  for (int k = 0; i < n; i += V::size, k++) {
+    const int64_t left = n - i;
+    const V x = V::load(p + i, int(left < V::size ? left : V::size));
+    s[k] = fma(x, x, s[k]);
   }
+  return double(reduce_add((s[0] + s[1]) + (s[2] + s[3])));
+}
+template <class T> static double sum_of_squares(const T* p, int64_t n) {
+  constexpr int64_t BLOCK = 4096;
+  const int64_t blocks = (n + BLOCK - 1) / BLOCK;
+  const auto block = [=](int64_t i) { return block_of_squares(p + i * BLOCK, i < blocks - 1 ? BLOCK : n - i * BLOCK); };
+  double total = 0;
+  const int team = team_for(double(n) / 4);
+  double* const sums = team == 1 ? nullptr : (double*)scratch(size_t(blocks) * sizeof(double));
+  if (sums)
+    parallel(team, blocks, 1, [&](int, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) sums[i] = block(i);
+      return int(OK);
+    });
+  for (int64_t i = 0; i < blocks; i++) total += sums ? sums[i] : block(i);
   return total;
 }
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "parallel.h"
 #include "record.h"
 #include "vec.h"
 
@@ -30,6 +31,15 @@ static inline PoolShape pool_shape(const Record& r) {
   static_assert(sizeof(s) == 13 * sizeof(int64_t), "the fields are the first ints of the record");
   memcpy(&s, r.ints, sizeof(s));
   return s;
+}
+
+// f(plane) for every plane; `work` inputs or outputs each.
+template <class F>
+static inline void pool_planes(const PoolShape& s, int64_t work, F f) {
+  parallel(team_for(double(s.planes) * double(work) / 2), s.planes, 1, [&](int, int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; p++) f(p);
+    return int(OK);
+  });
 }
 
 // ---------------------------------------------------------------- max
@@ -120,15 +130,12 @@ static inline void max_pool(const Record& r) {
   const T* x = (const T*)r.arg[2].data;
   const bool two = s.KH == 2 && s.KW == 2 && s.SH == 2 && s.SW == 2 && s.PH == 0 && s.PW == 0 && s.DH == 1 &&
                    s.DW == 1 && s.W < (int64_t(1) << 24);
-  for (int64_t p = 0; p < s.planes; p++, x += s.H * s.W, y += s.OH * s.OW, index += s.OH * s.OW) {
-    if constexpr (Vectors) {
-      if (two) {
-        max_pool_plane_2x2(s, x, y, index);
-        continue;
-      }
-    }
-    max_pool_plane(s, x, y, index);
-  }
+  const int64_t in = s.H * s.W, out = s.OH * s.OW;
+  pool_planes(s, in, [=, &s](int64_t p) {
+    if constexpr (Vectors)
+      if (two) return max_pool_plane_2x2(s, x + p * in, y + p * out, index + p * out);
+    max_pool_plane(s, x + p * in, y + p * out, index + p * out);
+  });
 }
 
 int k_max_pool2d(const Record& r) {
@@ -149,10 +156,11 @@ static inline void max_pool_backward(const Record& r) {
   const T* gy = (const T*)r.arg[1].data;
   const int64_t* index = (const int64_t*)r.arg[2].data;
   const int64_t in = s.H * s.W, out = s.OH * s.OW;
-  for (int64_t p = 0; p < s.planes; p++, gx += in, gy += out, index += out) {
-    memset(gx, 0, in * sizeof(T));
-    for (int64_t i = 0; i < out; i++) gx[index[i]] += gy[i];
-  }
+  pool_planes(s, in, [=](int64_t p) {
+    T* to = gx + p * in;
+    memset(to, 0, in * sizeof(T));
+    for (int64_t i = p * out; i < (p + 1) * out; i++) to[index[i]] += gy[i];
+  });
 }
 
 int k_max_pool2d_backward(const Record& r) {
@@ -213,17 +221,20 @@ static inline void avg_pool(const Record& r) {
   const PoolShape s = pool_shape(r);
   T* y = (T*)r.arg[0].data;
   const T* x = (const T*)r.arg[1].data;
-  for (int64_t p = 0; p < s.planes; p++, x += s.H * s.W, y += s.OH * s.OW)
+  pool_planes(s, s.H * s.W, [&](int64_t p) {
+    const T* from = x + p * s.H * s.W;
+    T* to = y + p * s.OH * s.OW;
     pool_windows(s, r.ints[13], r.ints[14], [&](int64_t at, PoolSpan h, PoolSpan w, int64_t divisor) {
       if (h.lo >= h.hi || w.lo >= w.hi) {
-        y[at] = T(0);
+        to[at] = T(0);
         return;
       }
       T sum = 0;
       for (int64_t i = h.lo; i < h.hi; i++)
-        for (int64_t j = w.lo; j < w.hi; j++) sum += x[i * s.W + j];
-      y[at] = T(sum / T(divisor));
+        for (int64_t j = w.lo; j < w.hi; j++) sum += from[i * s.W + j];
+      to[at] = T(sum / T(divisor));
     });
+  });
 }
 
 int k_avg_pool2d(const Record& r) {
@@ -240,14 +251,16 @@ static inline void avg_pool_backward(const Record& r) {
   const PoolShape s = pool_shape(r);
   T* gx = (T*)r.arg[0].data;
   const T* gy = (const T*)r.arg[1].data;
-  for (int64_t p = 0; p < s.planes; p++, gx += s.H * s.W, gy += s.OH * s.OW) {
-    memset(gx, 0, s.H * s.W * sizeof(T));
+  pool_planes(s, s.H * s.W, [&](int64_t p) {
+    const T* from = gy + p * s.OH * s.OW;
+    T* to = gx + p * s.H * s.W;
+    memset(to, 0, s.H * s.W * sizeof(T));
     pool_windows(s, r.ints[13], r.ints[14], [&](int64_t at, PoolSpan h, PoolSpan w, int64_t divisor) {
-      const T g = gy[at] / T(divisor);
+      const T g = from[at] / T(divisor);
       for (int64_t i = h.lo; i < h.hi; i++)
-        for (int64_t j = w.lo; j < w.hi; j++) gx[i * s.W + j] += g;
+        for (int64_t j = w.lo; j < w.hi; j++) to[i * s.W + j] += g;
     });
-  }
+  });
 }
 
 int k_avg_pool2d_backward(const Record& r) {

@@ -22,6 +22,7 @@
 // above spans of 32 terms an accumulator (rows) or 64 rows (columns).
 #pragma once
 #include "fold-inl.h"
+#include "parallel.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
@@ -186,25 +187,48 @@ struct BodyTable {
 
 constexpr int64_t SHORT_ROW = 12;  // below it, gathering columns beats a horizontal sum for each row
 
-// Runs a body over every output.
-static __attribute__((noinline)) void drive(const Record& r, const ReducePlan& p, const BodyTable& body) {
+// Runs a body over the outputs of a plan whose first element is at these offsets.
+static __attribute__((noinline)) void drive_part(const Record& r, const ReducePlan& p, const BodyTable& body, bool columns,
+                                                 int64_t in, int64_t out0, int64_t out1) {
   const int64_t width = item_size(p.dtype);
-  const char* data = r.arg[r.nout].data;
-  const int last = p.kept + p.reduced - 1, inner = p.kept - 1;
-  const bool columns = body.strip4 && p.kept > 0 && p.size[inner] > 1 &&
-                       (p.in[last] == 1 ? p.count < SHORT_ROW && p.size[inner] >= body.lanes : p.in[inner] == 1);
+  const char* data = r.arg[r.nout].data + in * width;
+  const int inner = p.kept - 1;
   if (!columns) {
     each_index(p.kept, p.size, p.in, p.out0, p.out1,
-               [&](int64_t i, int64_t o0, int64_t o1) { body.row(r, p, data + i * width, o0, o1, 1); });
+               [&](int64_t i, int64_t o0, int64_t o1) { body.row(r, p, data + i * width, out0 + o0, out1 + o1, 1); });
     return;
   }
   const int64_t W = body.lanes, n = p.size[inner], step = p.in[inner] * width, s0 = p.out0[inner], s1 = p.out1[inner];
   each_index(inner, p.size, p.in, p.out0, p.out1, [&](int64_t i, int64_t o0, int64_t o1) {
     for (int64_t c = 0; c < n;) {
       const int64_t left = n - c, m = left >= 4 * W ? 4 * W : left < W ? left : W;
-      (m == 4 * W ? body.strip4 : body.strip1)(r, p, data + i * width + c * step, o0 + c * s0, o1 + c * s1, (int)m);
+      (m == 4 * W ? body.strip4 : body.strip1)(r, p, data + i * width + c * step, out0 + o0 + c * s0, out1 + o1 + c * s1, (int)m);
       c += m;
     }
+  });
+}
+
+// Runs a body over every output. Threads share the longest kept dimension; neighbouring columns in whole strips.
+static __attribute__((noinline)) void drive(const Record& r, const ReducePlan& p, const BodyTable& body) {
+  const int last = p.kept + p.reduced - 1, inner = p.kept - 1;
+  const bool columns = body.strip4 && p.kept > 0 && p.size[inner] > 1 &&
+                       (p.in[last] == 1 ? p.count < SHORT_ROW && p.size[inner] >= body.lanes : p.in[inner] == 1);
+  double elements = double(p.count);
+  int d = 0;
+  for (int e = 0; e < p.kept; e++) {
+    elements *= double(p.size[e]);
+    if (p.size[e] > p.size[d]) d = e;
+  }
+  const int team = p.kept == 0 ? 1 : team_for(elements / 4);
+  if (team == 1) return drive_part(r, p, body, columns, 0, 0, 0);
+  const int64_t unit = columns && d == inner ? 4 * body.lanes : 1;
+  parallel(team, (p.size[d] + unit - 1) / unit, 1, [&](int, int64_t begin, int64_t end) {
+    ReducePlan part = p;
+    begin *= unit;
+    end = end * unit < p.size[d] ? end * unit : p.size[d];
+    part.size[d] = end - begin;
+    drive_part(r, part, body, columns, begin * p.in[d], begin * p.out0[d], begin * p.out1[d]);
+    return int(OK);
   });
 }
 template <class Body> TENSOTRON_INLINE BodyTable table_of() {

@@ -11,6 +11,7 @@
 // the rows are too short to fill a vector.
 #pragma once
 #include "fold-inl.h"
+#include "parallel.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
@@ -105,14 +106,26 @@ template <class T, class Row, class Columns> static inline void softmax_drive(co
   const int64_t outer = r.ints[0], dim = r.ints[1], inner = r.ints[2];
   constexpr int64_t W = Vec<T>::size;
   if (outer == 0 || dim == 0 || inner == 0) return;
+  const int team = team_for(double(outer) * double(dim) * double(inner));
+  const auto share = [&](int64_t units, auto f) {
+    parallel(team, units, 1, [&](int, int64_t begin, int64_t end) {
+      for (int64_t u = begin; u < end; u++) f(u);
+      return int(OK);
+    });
+  };
   if (inner > 1) {
-    for (int64_t o = 0; o < outer; o++)
-      for (int64_t c = 0; c < inner; c += W)
-        columns(o * dim * inner + c, inner, Across<T>{(int)(inner - c < W ? inner - c : W), 1});
+    const int64_t strips = (inner + W - 1) / W;
+    share(outer * strips, [&](int64_t u) {
+      const int64_t c = u % strips * W;
+      columns(u / strips * dim * inner + c, inner, Across<T>{(int)(inner - c < W ? inner - c : W), 1});
+    });
   } else if (dim < W && outer > 1) {
-    for (int64_t o = 0; o < outer; o += W) columns(o * dim, 1, Across<T>{(int)(outer - o < W ? outer - o : W), dim});
+    share((outer + W - 1) / W, [&](int64_t u) {
+      const int64_t o = u * W;
+      columns(o * dim, 1, Across<T>{(int)(outer - o < W ? outer - o : W), dim});
+    });
   } else {
-    for (int64_t o = 0; o < outer; o++) row(o * dim);
+    share(outer, [&](int64_t o) { row(o * dim); });
   }
 }
 
