@@ -10,6 +10,7 @@ import platform
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -64,7 +65,7 @@ def modules() -> list[Extension]:
             sources += sorted(str(p) for p in CPU.glob("*.cpp") if p not in KERNELS)
         found.append(
             Extension(
-                ".".join(pyx.with_suffix("").parts), sources, language="c++", include_dirs=["."],
+                ".".join(pyx.with_suffix("").parts), sources, language="c++", include_dirs=[".", numpy.get_include()],
                 define_macros=MACROS, extra_compile_args=MODULE_FLAGS, extra_link_args=LINK,
                 depends=[str(p) for p in HEADERS],
             )

@@ -1,5 +1,6 @@
 """Rows of the elementwise table: launch, graph, first and second derivatives."""
 cimport cython
+from cpython.object cimport PyTypeObject
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport refuse_out, resize_out
@@ -43,6 +44,11 @@ cdef extern from *:
         int n
     Tape& tape "tensotron::symbolic::tape"()
     int trace "tensotron::symbolic::trace"(int row, int expression)
+
+cdef extern from "tensotron/_core/pool.h":
+    cdef cppclass RowNodes "tensotron::Pool<0>":
+        @staticmethod
+        void serve(PyTypeObject* t)
 
 import tensotron._core.dtype as _dtype
 
@@ -399,7 +405,6 @@ cdef inline int save_result(RowNode node, Tensor out) except -1:
     return 0
 
 
-@cython.freelist(128)
 @cython.trashcan(True)  # a long chain is freed without recursion
 cdef class RowNode(Node):
     """Node of a row of the elementwise table."""
@@ -514,6 +519,9 @@ cdef class RowNode(Node):
         if (<Tensor>value).nd < g.nd or not same_shape(<Tensor>value, g):
             value = value.expand(g.shape)
         return value
+
+
+RowNodes.serve(<PyTypeObject*>RowNode)
 
 
 cdef Tensor check_saved(RowNode node, Tensor t, int64_t version):

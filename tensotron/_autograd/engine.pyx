@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libcpp.pair cimport pair
 from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 
 from tensotron._core cimport dtype as dt_
@@ -494,7 +494,7 @@ cdef class _Mode:
     def clone(self):
         return type(self)()
 
-    def __exit__(self, *exc):
+    def __exit__(self, exc_type, exc_value, traceback):
         set_grad(self.before)
 
 
@@ -543,13 +543,45 @@ cdef class inference_mode(_Mode):
         self.inference_before = _set_inference(self.mode)
         self.before = set_grad(not self.mode and grad_enabled())
 
-    def __exit__(self, *exc):
+    def __exit__(self, exc_type, exc_value, traceback):
         from tensotron._core.tensor import _set_inference
         _set_inference(self.inference_before)
         set_grad(self.before)
 
     def clone(self):
         return inference_mode(self.mode)
+
+
+# no_grad(function) is the function decorated: what tp_new returns, if it is no instance, is not initialised
+cdef extern from *:
+    """
+    static newfunc tt_new_mode;
+    static PyObject* tt_new_or_decorated(PyTypeObject* t, PyObject* args, PyObject* kwargs) {
+      PyObject *given = nullptr, *none = nullptr;
+      if (PyTuple_GET_SIZE(args) || kwargs) {
+        static const char* names[] = {"orig_func", nullptr};
+        if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", (char**)names, &given)) return nullptr;
+        if (!(none = PyTuple_New(0))) return nullptr;
+      }
+      PyObject* mode = tt_new_mode(t, none ? none : args, nullptr);
+      Py_XDECREF(none);
+      if (!mode || !given || given == Py_None) return mode;
+      PyObject* out = PyObject_CallFunctionObjArgs(mode, given, nullptr);
+      Py_DECREF(mode);
+      return out;
+    }
+    static void tt_decorate(PyTypeObject* t, const char* name) {
+      tt_new_mode = t->tp_new;
+      t->tp_new = tt_new_or_decorated;
+      t->tp_vectorcall = nullptr;
+      t->tp_name = name;
+      PyType_Modified(t);
+    }
+    """
+    void tt_decorate(PyTypeObject* t, const char* name)
+
+tt_decorate(<PyTypeObject*>no_grad, "tensotron.autograd.grad_mode.no_grad")
+tt_decorate(<PyTypeObject*>enable_grad, "tensotron.autograd.grad_mode.enable_grad")
 
 
 def is_grad_enabled():

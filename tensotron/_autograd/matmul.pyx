@@ -5,6 +5,7 @@ One node class serves them; what is no plain product (matmul of other than two m
 composed of views and these, as in PyTorch.
 """
 cimport cython
+from cpython.object cimport PyTypeObject
 from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport sum_to, sum_to_shape
@@ -21,6 +22,11 @@ cdef extern from *:
     #include "tensotron/_cpu/record.h"
     """
     enum: K_gemm "tensotron::K_gemm"
+
+cdef extern from "tensotron/_core/pool.h":
+    cdef cppclass MatmulNodes "tensotron::Pool<0>":
+        @staticmethod
+        void serve(PyTypeObject* t)
 
 FUNCTIONS = {}   # name -> public function
 NN_FUNCTIONS = {}  # the same for nn.functional
@@ -372,6 +378,10 @@ cdef Tensor linear_of(Tensor x, Tensor w, Tensor bias):
 
 def linear(input, weight, bias=None):
     """input @ weight^T + bias, over the last dimension of input."""
+    return linear_call(input, weight, bias)
+
+
+cdef object linear_call(object input, object weight, object bias):
     cdef Tensor x = tensor_arg(input, "linear", "input", 1), w = tensor_arg(weight, "linear", "weight", 2), bt = None
     cdef int64_t rows
     if bias is not None:

@@ -216,6 +216,9 @@ cdef class MatmulNode(Node):
         return out if self.alpha == 1 else out * self.alpha
 
 
+MatmulNodes.serve(<PyTypeObject*>MatmulNode)
+
+
 cdef MatmulNode make_node(int kind, str name, Tensor added, Tensor a, Tensor b, Tensor out, double alpha, double beta):
     cdef MatmulNode node = MatmulNode.__new__(MatmulNode)
     cdef int first = 0, d

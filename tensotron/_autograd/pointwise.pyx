@@ -355,6 +355,9 @@ cdef int ROW_sub_alpha = row_id("sub_alpha")
 cdef int ROW_rsub = row_id("rsub_alpha")
 cdef int ROW_mul = row_id("mul")
 cdef int ROW_div = row_id("div")
+cdef int ROW_relu = row_id("relu")
+cdef int ROW_tanh = row_id("tanh")
+cdef int ROW_sigmoid = row_id("sigmoid")
 
 
 def add(input, other, third=None, *, alpha=1, out=None):

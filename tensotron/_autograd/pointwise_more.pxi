@@ -235,7 +235,20 @@ cdef object activation(str row, str node, object input, bint inplace, double p0,
 
 def _relu(input, bint inplace=False):
     """max(input, 0), elementwise."""
-    return FUNCTIONS["relu_"](input) if inplace else FUNCTIONS["relu"](input)
+    return FUNCTIONS["relu_"](input) if inplace else relu_of(input)
+
+
+cdef object relu_of(object input):
+    return unary(ROW_relu, "ReluBackward0", "relu", input, SAME, True, None)
+
+
+cdef object tanh_of(object input):
+    return unary(ROW_tanh, "TanhBackward0", "tanh", input, FLOAT, False, None)
+
+
+cdef object sigmoid_of(object input):
+    return unary(ROW_sigmoid, "SigmoidBackward0", "sigmoid", input, FLOAT, False, None)
+
 
 def leaky_relu(input, double negative_slope=0.01, bint inplace=False):
     """input where positive, else negative_slope * input."""

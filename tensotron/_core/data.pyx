@@ -8,6 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from tensotron._core cimport dtype as dt_
+from tensotron._core cimport ndarray as np_
 from tensotron._core.arguments cimport dtype_arg, size_args
 from tensotron._core.creation cimport check_options, finish
 from tensotron._core.tensor cimport (
@@ -24,6 +25,7 @@ from tensotron._core.arguments import invalid, kind
 from tensotron._core.dlpack import from_dlpack
 from tensotron._core.dtype import TO_NUMPY, numpy_code, set_default_dtype
 
+np_._import_array()
 FUNCTIONS = {}
 
 KNOWN = ("float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool")
@@ -70,7 +72,51 @@ cdef Tensor foreign(char* data, size_t nbytes, object owner, int code):
     return t
 
 
+cdef int native_code(np_.Array* a) noexcept:
+    """dtype of the elements of an array, -1 for those that take a closer look."""
+    cdef int kind = np_.PyArray_TYPE(a)
+    if not np_.PyArray_ISNOTSWAPPED(a):
+        return -1
+    if kind == np_.NPY_FLOAT:
+        return F32
+    if kind == np_.NPY_DOUBLE:
+        return F64
+    if kind == np_.NPY_INT64:
+        return I64
+    if kind == np_.NPY_INT32:
+        return I32
+    if kind == np_.NPY_UINT8:
+        return U8
+    return BOOL if kind == np_.NPY_BOOL else -1
+
+
 cdef Tensor share(object array, bint warn):
+    """A tensor on the memory of an array."""
+    cdef np_.Array* a = <np_.Array*><void*>array
+    cdef Tensor t
+    cdef int d, nd = np_.PyArray_NDIM(a), code = native_code(a)
+    cdef np_.npy_intp* strides = np_.PyArray_STRIDES(a)
+    cdef np_.npy_intp* sizes = np_.PyArray_DIMS(a)
+    cdef int64_t st[64]
+    cdef int64_t size, extent
+    if code < 0 or (warn and not np_.PyArray_ISWRITEABLE(a)):
+        return share_odd(array, warn)
+    size = extent = backend.item_size(code)
+    for d in range(nd):
+        if strides[d] < 0 or strides[d] % size:
+            return share_odd(array, warn)
+        st[d] = strides[d] // size
+        if sizes[d]:
+            extent += (sizes[d] - 1) * strides[d]
+        else:
+            return share_odd(array, warn)
+    t = foreign(<char*>np_.PyArray_DATA(a), extent, array, code)
+    set_geometry(t, nd, <int64_t*>sizes, st)
+    return t
+
+
+cdef Tensor share_odd(object array, bint warn):
+    """The same for any array, with what there is to say about it."""
     cdef Tensor t
     cdef Py_buffer view
     cdef int code, d

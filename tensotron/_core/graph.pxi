@@ -20,7 +20,6 @@ cdef class Node:
         return {}
 
 
-@cython.freelist(64)
 cdef class FnNode(Node):
     """Node whose backward is a Python-callable function."""
 
@@ -40,22 +39,22 @@ cdef class FnNode(Node):
             return {}
         return {str(i): self.saved(i) for i in range(len(self.saved_tensors))}
 
-    def saved(self, int i):
+    cpdef object saved(self, int i):
         """The i-th saved tensor, with its place in the graph; None if None was saved.
 
         Raises:
             RuntimeError: the graph has been freed, or the tensor was modified in place since.
         """
-        cdef int64_t v
         if self.saved_tensors is None:
             raise_freed_graph()
         t = self.saved_tensors[i]
         if t is None:
             return None
-        v = self.saved_versions[2 * i]
-        return unpack_saved(self, <Tensor>t, v, self.saved_versions[2 * i + 1])
+        if i < 4:
+            return unpack_saved(self, <Tensor>t, self.versions[i], self.numbers[i])
+        return unpack_saved(self, <Tensor>t, self.more_versions[2 * i - 8], self.more_versions[2 * i - 7])
 
-    def needs(self, int i):
+    cpdef bint needs(self, int i):
         """Whether input i needs a gradient."""
         return self.next_node(i) is not None
 
@@ -127,7 +126,6 @@ cdef Tensor unpack_saved(Node node, Tensor saved, int64_t version, int output_nr
 
 
 @cython.final
-@cython.freelist(64)
 cdef class AccumulateGrad(Node):
     """Adds what it receives to the .grad of a leaf. A graph keeps it, and it keeps the leaf; once no graph
     does, the leaf keeps it, emptied, for the next one (see park)."""
@@ -151,9 +149,6 @@ cdef class AccumulateGrad(Node):
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject* o)
     void Py_SET_REFCNT(PyObject* o, Py_ssize_t n)
-    ctypedef void (*destructor)(PyObject* o) noexcept
-    ctypedef struct PyTypeWithDealloc "PyTypeObject":
-        destructor tp_dealloc
 
 cdef destructor free_accumulator
 
@@ -317,6 +312,43 @@ cdef bint any_requires(tuple tensors):
     return requires_any(tensors)
 
 
+cdef int note_version(FnNode node, int64_t version, int nr) except -1:
+    if node.more_versions is None:
+        node.more_versions = []
+    node.more_versions += [version, nr]
+    return 0
+
+
+cdef int keep_saved(FnNode node, Tensor only, list outs, tuple save) except -1:
+    """Saves tensors for the backward; `only` is the one output, or None and `outs` are all."""
+    cdef Tensor t
+    cdef int i, k, nr, n = <int>len(save)
+    cdef list kept = []
+    for i in range(n):
+        x = save[i]
+        if x is None:
+            kept.append(None)
+            if i >= 4:
+                note_version(node, 0, -1)
+            continue
+        t = <Tensor>x
+        nr = -1
+        if only is not None:
+            nr = 0 if t is only else -1
+        else:
+            for k in range(len(outs)):
+                if outs[k] is t:
+                    nr = k
+        kept.append(save_output(t) if nr >= 0 else save_input(t))
+        if i < 4:
+            node.versions[i] = t.version()
+            node.numbers[i] = nr
+        else:
+            note_version(node, t.version(), nr)
+    node.saved_tensors = kept
+    return 0
+
+
 cdef FnNode attach_all(list outs, str name, object backward, tuple inputs, tuple save, object ctx):
     """One node for several outputs; an output of an integer dtype stays without a gradient."""
     cdef FnNode node = FnNode.__new__(FnNode)
@@ -331,20 +363,7 @@ cdef FnNode attach_all(list outs, str name, object backward, tuple inputs, tuple
     for x in inputs:
         add_edge(node, <Tensor>x)
     if save:
-        node.saved_tensors = []
-        node.saved_versions = []
-        for x in save:
-            if x is None:
-                node.saved_tensors.append(None)
-                node.saved_versions += [0, -1]
-                continue
-            t = <Tensor>x
-            nr = -1
-            for i in range(len(outs)):
-                if outs[i] is t:
-                    nr = i
-            node.saved_tensors.append(save_output(t) if nr >= 0 else save_input(t))
-            node.saved_versions += [t.version(), nr]
+        keep_saved(node, None, outs, save)
     nr = 0
     for x in outs:
         t = <Tensor>x
@@ -357,10 +376,7 @@ cdef FnNode attach_all(list outs, str name, object backward, tuple inputs, tuple
 
 
 cdef FnNode attach(Tensor out, str name, object backward, tuple inputs, tuple save, object ctx):
-    cdef FnNode node
-    if save:
-        return attach_all([out], name, backward, inputs, save, ctx)
-    node = FnNode.__new__(FnNode)
+    cdef FnNode node = FnNode.__new__(FnNode)
     node.node_name = name
     node.backward = backward
     node.ctx = ctx
@@ -369,6 +385,8 @@ cdef FnNode attach(Tensor out, str name, object backward, tuple inputs, tuple sa
     node.out_dtype = out.dt
     for x in inputs:
         add_edge(node, <Tensor>x)
+    if save:
+        keep_saved(node, out, None, save)
     if dt_.is_float(out.dt):
         out.grad_fn_ = node
         out.output_nr = 0

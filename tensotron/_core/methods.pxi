@@ -4,7 +4,6 @@
 _repr = None  # set to _tensor_str._str at first use
 
 
-@cython.freelist(512)
 cdef class Tensor:
     """Multi-dimensional array with a dtype, a device and a place in the autograd graph."""
 
@@ -18,7 +17,7 @@ cdef class Tensor:
         self.grad_fn_, self.output_nr = t.grad_fn_, t.output_nr
         set_geometry(self, t.nd, t.sizes, t.strides)
 
-    cdef bint requires_base(self):
+    cdef bint requires_base(self) noexcept:
         return self.requires()
 
     # ---- arithmetic slots -------------------------------------------------------------------
@@ -569,14 +568,25 @@ cdef object equals_array(Tensor t, object other):
     return the_hooks.eq(t, other)
 
 
+cdef int NUMPY_TYPES[6]
+NUMPY_TYPES[:] = [np_.NPY_FLOAT, np_.NPY_DOUBLE, np_.NPY_INT64, np_.NPY_INT32, np_.NPY_UINT8, np_.NPY_BOOL]
+
+
 cdef object numpy_view(Tensor t):
-    from tensotron._core.dtype import TO_NUMPY
     import numpy
+    cdef np_.npy_intp strides[64]
     cdef int64_t size = item_size(t.dt)
+    cdef int d
     if t.n == 0:
         return numpy.empty([t.sizes[d] for d in range(t.nd)], TO_NUMPY[t.dt])
-    return numpy.ndarray([t.sizes[d] for d in range(t.nd)], TO_NUMPY[t.dt], t.storage, t.ptr - t.storage.data,
-                         [t.strides[d] * size for d in range(t.nd)])
+    for d in range(t.nd):
+        strides[d] = t.strides[d] * size
+    backend.expose(t.storage.data)
+    array = np_.PyArray_New(&np_.PyArray_Type, t.nd, <np_.npy_intp*>t.sizes, NUMPY_TYPES[t.dt], strides, t.ptr, 0,
+                            np_.NPY_ARRAY_ALIGNED | np_.NPY_ARRAY_WRITEABLE, NULL)
+    Py_INCREF(t.storage)  # the next line takes that
+    np_.PyArray_SetBaseObject(<np_.Array*><void*>array, <PyObject*>t.storage)
+    return array
 
 
 def _make_subclass(cls, Tensor data not None, bint require_grad=False):

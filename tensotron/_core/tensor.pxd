@@ -70,7 +70,11 @@ cdef class FnNode(Node):
     cdef object backward
     cdef object ctx            # whatever the backward wants to know
     cdef list saved_tensors
-    cdef list saved_versions   # -1: an output of this node
+    cdef int64_t versions[4]   # of the first four of them
+    cdef int numbers[4]        # the output of this node that each is, -1: none
+    cdef list more_versions    # version, number, ... of the others
+    cpdef object saved(self, int i)
+    cpdef bint needs(self, int i)
 
 cdef class AccumulateGrad(Node):
     cdef Tensor variable
@@ -106,16 +110,16 @@ cdef class Tensor:
     cdef PyObject* attributes  # the instance's __dict__, made on first use
     cdef object __weakref__
 
-    cdef inline int64_t version(self):
+    cdef inline int64_t version(self) noexcept:
         return self.counter.value if self.counter is not None else self.storage.version
-    cdef inline void bump(self):
+    cdef inline void bump(self) noexcept:
         if self.counter is not None:
             self.counter.value += 1
         else:
             self.storage.version += 1
-    cdef inline bint requires(self):
+    cdef inline bint requires(self) noexcept:
         return self.leaf_grad or self.grad_fn_ is not None or (self.base_ is not None and self.base_.requires_base())
-    cdef bint requires_base(self)
+    cdef bint requires_base(self) noexcept
 
 # To be called before a tensor gets other memory, another shape or another requires_grad in place.
 cdef int note_change(Tensor t) except -1
@@ -146,12 +150,38 @@ cdef object make_size(int nd, const int64_t* v)
 cdef int parse_sizes(object args, int64_t* out) except -1  # a Size, sequence or tuple of ints -> nd
 cdef int wrap_dim(int64_t dim, int nd) except -1
 cdef Tensor as_tensor(object x, str what)       # TypeError if x is no tensor
-cdef bint same_shape(Tensor a, Tensor b) noexcept
+cdef inline bint same_shape(Tensor a, Tensor b) noexcept:
+    cdef int d
+    if a.nd != b.nd:
+        return False
+    for d in range(a.nd):
+        if a.sizes[d] != b.sizes[d]:
+            return False
+    return True
+
 cdef bint is_dense(Tensor t) noexcept           # the elements fill a block of memory, in whatever order of dimensions
 
 # ---- launches ------------------------------------------------------------------------------
-cdef void set_arg(Record* r, int k, Tensor t) noexcept     # pointer, dtype; strides by the caller
-cdef int begin(Record* r, int kernel, int op, int nout, int nin, int compute) noexcept
+cdef inline void set_arg(Record* r, int k, Tensor t) noexcept:
+    """Pointer and dtype; the strides are the caller's."""
+    r.arg[k].data = t.ptr
+    r.arg[k].buffer = <void*>t.storage
+    r.arg[k].dtype = t.dt
+    r.arg[k].is_const = 0
+
+cdef inline int begin(Record* r, int kernel, int op, int nout, int nin, int compute) noexcept:
+    r.kernel = kernel
+    r.op = op
+    r.nout = nout
+    r.nin = nin
+    r.compute = compute
+    r.device = 0
+    r.flags = 0
+    r.nlist = 0
+    r.list = NULL
+    r.state = NULL
+    return 0
+
 cdef int copy_into(Tensor dst, Tensor src) except -1       # no autograd; src broadcasts to dst
 cdef int fill_with(Tensor dst, object value) except -1
 cdef int fill_number(Tensor dst, double value) except -1   # of a contiguous floating-point tensor

@@ -9,6 +9,7 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.string cimport memcpy
 
 from tensotron._core cimport dtype as dt_
+from tensotron._core cimport ndarray as np_
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport (
     BOOL, F32, F64, I32, I64, MAX_ARGS, OK, U8, Arg, Iteration, Record, item_size)
@@ -17,7 +18,10 @@ import warnings
 import weakref
 
 from tensotron._core import geometry
+from tensotron._core.dtype import TO_NUMPY
 from tensotron._core.geometry import CPU, Size, strided
+
+np_._import_array()
 
 cdef extern from *:
     """
@@ -76,8 +80,10 @@ cdef bint set_inference(bint on) noexcept:
     return before
 
 
+include "shells.pxi"
+
+
 # ==== storage ===================================================================================
-@cython.freelist(256)
 @cython.no_gc
 cdef class Storage:
     """Memory of one or more tensors."""
@@ -123,7 +129,7 @@ cdef class VersionCounter:
 
 
 cdef Storage new_storage(size_t nbytes):
-    cdef Storage s = Storage.__new__(Storage)
+    cdef Storage s = <Storage>tt_take(&storage_shells) if storage_shells.n else Storage.__new__(Storage)
     s.data = <char*>backend.alloc(nbytes, &s.capacity)
     s.nbytes = nbytes
     if watch.capturing:
@@ -192,7 +198,7 @@ cdef int64_t count(int nd, const int64_t* sizes) except -1:
 
 
 cdef Tensor empty(int nd, const int64_t* sizes, int dt):
-    cdef Tensor t = Tensor.__new__(Tensor)
+    cdef Tensor t = new_tensor()
     cdef int64_t n = 1, s
     cdef int d
     cdef bint odd = nd > INLINE_DIMS
@@ -218,7 +224,7 @@ cdef Tensor empty(int nd, const int64_t* sizes, int dt):
 
 
 cdef Tensor empty_strided(int nd, const int64_t* sizes, const int64_t* strides, int dt):
-    cdef Tensor t = Tensor.__new__(Tensor)
+    cdef Tensor t = new_tensor()
     cdef int64_t extent = 1
     cdef int d
     if count(nd, sizes) == 0:
@@ -316,7 +322,7 @@ cdef Tensor empty_of(object sizes, int dt):
 
 
 cdef Tensor alias(Tensor t):
-    cdef Tensor v = Tensor.__new__(Tensor)
+    cdef Tensor v = new_tensor()
     v.storage = t.storage
     v.ptr = t.ptr
     v.dt = t.dt
@@ -337,7 +343,7 @@ cdef Tensor alias(Tensor t):
 
 cdef Tensor as_view(Tensor t, int nd, const int64_t* sizes, const int64_t* strides, int64_t offset_delta):
     """Alias of t with other geometry, `offset_delta` elements further on. No bounds are checked."""
-    cdef Tensor v = Tensor.__new__(Tensor)
+    cdef Tensor v = new_tensor()
     v.storage = t.storage
     v.ptr = t.ptr + offset_delta * item_size(t.dt)
     v.dt = t.dt
@@ -398,38 +404,7 @@ cdef Tensor as_tensor(object x, str what):
     return <Tensor>x
 
 
-cdef bint same_shape(Tensor a, Tensor b) noexcept:
-    cdef int d
-    if a.nd != b.nd:
-        return False
-    for d in range(a.nd):
-        if a.sizes[d] != b.sizes[d]:
-            return False
-    return True
-
-
 # ==== launches ==================================================================================
-cdef void set_arg(Record* r, int k, Tensor t) noexcept:
-    r.arg[k].data = t.ptr
-    r.arg[k].buffer = <void*>t.storage
-    r.arg[k].dtype = t.dt
-    r.arg[k].is_const = 0
-
-
-cdef int begin(Record* r, int kernel, int op, int nout, int nin, int compute) noexcept:
-    r.kernel = kernel
-    r.op = op
-    r.nout = nout
-    r.nin = nin
-    r.compute = compute
-    r.device = 0
-    r.flags = 0
-    r.nlist = 0
-    r.list = NULL
-    r.state = NULL
-    return 0
-
-
 cdef inline bint one_element(Tensor t) noexcept:
     """Whether all of t is one element, expanded."""
     cdef int d

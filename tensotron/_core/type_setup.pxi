@@ -56,3 +56,4 @@ tt_add_dict(<PyTypeObject*>Tensor, <char*>&_probe.attributes - <char*><void*>_pr
             <char*>&_probe.parked - <char*><void*>_probe, <char*>&_probe.accumulator - <char*><void*>_probe)
 _probe = None
 tt_name_type(<PyTypeObject*>Tensor, geometry._TensorMeta)
+free_shells()

@@ -378,11 +378,12 @@ cdef class Operands:
 def total_norm(list tensors not None):
     """2-norm of the 2-norms of tensors (0-dim), in one launch; None if they differ in dtype or are not dense."""
     cdef Operands operands = Operands.__new__(Operands)
+    return norm_of(operands) if operands.take(tensors) else None
+
+
+cdef Tensor norm_of(Operands operands):
     cdef Record r
-    cdef Tensor out
-    if not operands.take(tensors):
-        return None
-    out = empty(0, NULL, operands.dt)
+    cdef Tensor out = empty(0, NULL, operands.dt)
     begin(&r, K_list_norm, 0, 1, 0, operands.dt)
     r.ndim = 0
     set_arg(&r, 0, out)
@@ -392,12 +393,46 @@ def total_norm(list tensors not None):
     return out
 
 
+cdef list plain_grads(object parameters):
+    """The gradients of leaves in a list; None where it holds anything else."""
+    cdef Tensor p
+    cdef list grads = []
+    if type(parameters) is not list:
+        return None
+    for x in <list>parameters:
+        if not isinstance(x, Tensor) or (<Tensor>x).grad_fn_ is not None:
+            return None
+        p = <Tensor>x
+        if watch.capturing:
+            backend.note_leaf(p)
+        if p.grad_ is not None:
+            grads.append(p.grad_)
+    return grads
+
+
+def clip_to_norm(object parameters, double max_norm):
+    """Scales the gradients of a list of leaves to a 2-norm of at most max_norm; the norm, or None where that is not so plain."""
+    cdef Operands operands = Operands.__new__(Operands)
+    cdef Tensor norm
+    cdef list grads = plain_grads(parameters)
+    if grads is None or not operands.take(grads):
+        return None
+    norm = norm_of(operands)
+    scale_by(operands, grads, norm, max_norm)
+    return norm
+
+
 def scale_to_norm(list tensors not None, Tensor norm not None, double max_norm):
     """Multiplies tensors in place by min(1, max_norm / (norm + 1e-6)), in one launch; False where that cannot be."""
     cdef Operands operands = Operands.__new__(Operands)
-    cdef Record r
     if norm.n != 1 or not operands.take(tensors) or norm.dt != operands.dt:
         return False
+    scale_by(operands, tensors, norm, max_norm)
+    return True
+
+
+cdef int scale_by(Operands operands, list tensors, Tensor norm, double max_norm) except -1:
+    cdef Record r
     begin(&r, K_list_scale, 0, 0, 1, operands.dt)
     r.ndim = 0
     set_arg(&r, 0, norm)
@@ -407,4 +442,4 @@ def scale_to_norm(list tensors not None, Tensor norm not None, double max_norm):
     backend.launch(&r)
     for t in tensors:
         (<Tensor>t).bump()
-    return True
+    return 0

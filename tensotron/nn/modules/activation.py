@@ -2,9 +2,11 @@
 
 import warnings
 
+import tensotron as _t
 from tensotron import empty
 from tensotron.nn import functional as F
 from tensotron.nn import init as _init
+from tensotron.nn.modules._dispatch import know
 from tensotron.nn.modules.module import Module
 from tensotron.nn.parameter import Parameter
 
@@ -105,14 +107,14 @@ class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
     def forward(self, input):
-        return input.sigmoid()
+        return _t.sigmoid(input)
 
 
 class Tanh(Module):
     """The hyperbolic tangent."""
 
     def forward(self, input):
-        return input.tanh()
+        return _t.tanh(input)
 
 
 class LogSigmoid(Module):
@@ -398,3 +400,8 @@ class Softmax2d(Module):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
+
+
+know(ReLU.forward, "relu", vars(F), "relu")
+know(Tanh.forward, "tanh", vars(_t), "tanh")
+know(Sigmoid.forward, "sigmoid", vars(_t), "sigmoid")

@@ -7,14 +7,11 @@ from itertools import chain
 
 from tensotron._core.tensor import Tensor
 from tensotron._typename import typename
-from tensotron.nn.modules import module as _base
+from tensotron.nn.modules._dispatch import iterates_by, know
 from tensotron.nn.modules.module import Module
 from tensotron.nn.parameter import Parameter
 
 __all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
-
-
-_plain_call = Module.__call__
 
 
 class _Numbered(Module):
@@ -76,11 +73,8 @@ class Sequential(_Numbered):
             self.add_module(name, module)
 
     def forward(self, input):
-        for module in self._modules.values() if type(self).__iter__ is _Numbered.__iter__ else self:
-            if type(module).__call__ is _plain_call and not _base._look:
-                input = module.forward(input)  # what the call would do
-            else:
-                input = module(input)
+        for module in self:
+            input = module(input)
         return input
 
     def _name_at(self, idx):
@@ -136,6 +130,10 @@ class Sequential(_Numbered):
         for module in sequential:
             self.append(module)
         return self
+
+
+iterates_by(_Numbered.__iter__)
+know(Sequential.forward, "sequential")
 
 
 def _insert(modules, index, module):

@@ -5,6 +5,7 @@ import math
 from tensotron import empty
 from tensotron.nn import functional as F
 from tensotron.nn import init
+from tensotron.nn.modules._dispatch import know
 from tensotron.nn.modules.module import Module
 from tensotron.nn.parameter import Parameter
 
@@ -47,6 +48,9 @@ class Linear(Module):
 
     def extra_repr(self):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+know(Linear.forward, "linear", vars(F), "linear")
 
 
 class NonDynamicallyQuantizableLinear(Linear):

@@ -8,7 +8,7 @@ from tensotron._core.dtype import dtype as dtype_type
 from tensotron._core.tensor import Tensor
 from tensotron._epoch import bump, flip
 from tensotron._typename import typename
-from tensotron.nn.modules import _calls, _state
+from tensotron.nn.modules import _calls, _dispatch, _state
 from tensotron.nn.modules._calls import (  # noqa: F401  (torch's place for them)
     register_module_backward_hook,
     register_module_buffer_registration_hook,
@@ -19,6 +19,7 @@ from tensotron.nn.modules._calls import (  # noqa: F401  (torch's place for them
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from tensotron.nn.modules._dispatch import Callable, look_from_now_on
 from tensotron.nn.modules._members import REGISTRIES, Hooks, Members, note, on_first
 from tensotron.nn.modules._state import _IncompatibleKeys, _WrappedHook  # noqa: F401
 from tensotron.nn.parameter import Buffer, Parameter
@@ -47,13 +48,8 @@ _OTHER_HOOKS = (
 )
 _ABSENT = object()
 _PLAIN = frozenset((bool, int, float, str, tuple))  # types of values that are never members
-_look = False  # whether a call has to look for hooks: false until any module in the process has had one
 
-
-@on_first
-def _look_from_now_on():
-    global _look
-    _look = True
+on_first(look_from_now_on)
 
 
 def _forward_unimplemented(self, *input):
@@ -72,7 +68,7 @@ def _indent(text, spaces):
     return "\n".join([first] + [" " * spaces + line if line.strip() else "" for line in rest])
 
 
-class Module:
+class Module(Callable):
     """Base class of modules: assign parameters and modules as attributes, define forward, call the instance."""
 
     dump_patches = False
@@ -104,18 +100,7 @@ class Module:
 
     forward = _forward_unimplemented
 
-    # ---- calls -------------------------------------------------------------------------------
-    def __call__(self, input=_ABSENT, /, *args, **kwargs):
-        if _look or args or kwargs or input is _ABSENT:
-            if input is not _ABSENT:
-                args = (input, *args)
-            if _look:
-                if self._compiled_call_impl is not None:
-                    return self._compiled_call_impl(*args, **kwargs)
-                return self._call_impl(*args, **kwargs)
-            return self.forward(*args, **kwargs)
-        return self.forward(input)
-
+    # ---- calls: by _dispatch ------------------------------------------------------------------
     def _call_impl(self, *args, **kwargs):
         if (self._backward_hooks or self._backward_pre_hooks or self._forward_hooks or self._forward_pre_hooks
                 or _calls.any_global()):
@@ -593,6 +578,9 @@ class Module:
 
 
 _OWN_ITERATION = tuple(vars(Module)[n] for n in ("named_parameters", "_named_members", "named_modules"))
+
+
+_dispatch.serve(Module._call_impl)
 
 
 def _all_parameters(root):

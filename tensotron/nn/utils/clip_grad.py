@@ -6,7 +6,7 @@ import warnings
 import tensotron as _t
 from tensotron._autograd.engine import no_grad
 from tensotron._core.tensor import Tensor
-from tensotron.optim._fused import scale_to_norm
+from tensotron.optim._fused import clip_to_norm, scale_to_norm
 from tensotron.optim._fused import total_norm as fused_norm
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -62,6 +62,10 @@ def _scale(grads, max_norm, total_norm):
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """Scales the gradients so that their norm, taken as one vector, is at most max_norm; returns the norm before."""
+    if norm_type == 2.0 and not error_if_nonfinite:
+        total_norm = clip_to_norm(parameters, float(max_norm))
+        if total_norm is not None:
+            return total_norm
     empty = isinstance(parameters, types.GeneratorType)
     parameters = _as_list(parameters)
     if empty and not parameters:

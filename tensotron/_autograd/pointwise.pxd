@@ -1,0 +1,4 @@
+# Activations without a Python call, for modules: see nn/modules/_dispatch.pyx.
+cdef object relu_of(object input)
+cdef object tanh_of(object input)
+cdef object sigmoid_of(object input)

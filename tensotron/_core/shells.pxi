@@ -1,0 +1,90 @@
+# Free lists of tensors and storages. Included by tensor.pyx; free_shells() is called once the types are complete.
+
+cdef extern from "tensotron/_core/pool.h":
+    ctypedef struct Shells "tensotron::Shells":
+        PyObject* items[512]
+        int n
+    enum: SHELLS "tensotron::Shells::ROOM"
+    object tt_take "tensotron::take"(Shells* s)
+    object tt_take_tracked "tensotron::take_tracked"(Shells* s)
+    void clear_weak_references "tensotron::clear_weak_references"(PyObject* o)
+    cdef cppclass FnNodes "tensotron::Pool<0>":
+        @staticmethod
+        void serve(PyTypeObject* t)
+    cdef cppclass Accumulators "tensotron::Pool<1>":
+        @staticmethod
+        void serve(PyTypeObject* t)
+
+cdef extern from "Python.h":
+    void PyObject_GC_UnTrack(void* o)
+    ctypedef void (*destructor)(PyObject* o) noexcept
+    ctypedef struct PyTypeWithDealloc "PyTypeObject":
+        destructor tp_dealloc
+
+cdef Shells tensor_shells, storage_shells
+cdef destructor free_tensor, free_storage
+
+
+cdef inline Tensor new_tensor():
+    if tensor_shells.n:
+        return <Tensor>tt_take_tracked(&tensor_shells)
+    return Tensor.__new__(Tensor)
+
+
+# The arguments of these two have no references any more, and none must be taken: only members are touched.
+cdef void drop_tensor(Tensor t) noexcept:
+    if (<PyObject*>t).ob_type != <PyTypeObject*>Tensor or tensor_shells.n == SHELLS or t.parked or t.attributes != NULL:
+        free_tensor(<PyObject*>t)
+        return
+    PyObject_GC_UnTrack(<PyObject*>t)
+    clear_weak_references(<PyObject*>t)
+    t.storage = None
+    if t.grad_fn_ is not None:
+        t.grad_fn_ = None
+    if t.grad_ is not None:
+        t.grad_ = None
+    if t.base_ is not None:
+        t.base_ = None
+    if t.counter is not None:
+        t.counter = None
+    if t.hooks is not None:
+        t.hooks = None
+    if t.heap_geometry is not None:
+        t.heap_geometry = None
+    t.dev = 0
+    t.leaf_grad = t.retains = t.inference = False
+    t.view_kind = VIEW_NONE
+    t.output_nr = 0
+    t.view_version = 0
+    t.accumulator = NULL
+    if tensor_shells.n == SHELLS:  # freed in the meantime: what the members held
+        free_tensor(<PyObject*>t)
+        return
+    tensor_shells.items[tensor_shells.n] = <PyObject*>t
+    tensor_shells.n += 1
+
+
+cdef void drop_storage(Storage s) noexcept:
+    if (<PyObject*>s).ob_type != <PyTypeObject*>Storage or storage_shells.n == SHELLS or s.owner is not None:
+        free_storage(<PyObject*>s)
+        return
+    clear_weak_references(<PyObject*>s)
+    if s.data != NULL:
+        backend.release(s.data, s.capacity)
+    s.data = NULL
+    s.nbytes = s.capacity = 0
+    s.version = 0
+    s.watched = s.fixed = False
+    storage_shells.items[storage_shells.n] = <PyObject*>s
+    storage_shells.n += 1
+
+
+cdef int free_shells() except -1:
+    global free_tensor, free_storage
+    free_tensor = (<PyTypeWithDealloc*>Tensor).tp_dealloc
+    (<PyTypeWithDealloc*>Tensor).tp_dealloc = <destructor>drop_tensor
+    free_storage = (<PyTypeWithDealloc*>Storage).tp_dealloc
+    (<PyTypeWithDealloc*>Storage).tp_dealloc = <destructor>drop_storage
+    FnNodes.serve(<PyTypeObject*>FnNode)
+    Accumulators.serve(<PyTypeObject*>AccumulateGrad)
+    return 0
