@@ -50,7 +50,7 @@ venv: $(VENV)/.made
 $(VENV)/.made:
 	@bash tools/require.sh $(PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(pip) install -q 'setuptools>=77' wheel 'cython>=3.1,<4' 'numpy>=1.24'
+	$(pip) install -q 'setuptools>=77' wheel 'cython>=3.1,<4' 'numpy>=2'
 	@touch $@
 
 # The build sees the compiler cache and reuses build/, hence no isolation; what the package depends on

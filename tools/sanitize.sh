@@ -17,7 +17,7 @@ fi
 py=$venv/bin/python
 if [ ! -e "$venv/.made" ]; then
   "$python" -m venv "$venv"
-  eval "$py -m pip install -q 'setuptools>=77' wheel 'cython>=3.1,<4' 'numpy>=1.24' $("$python" tools/extra.py test)"
+  eval "$py -m pip install -q 'setuptools>=77' wheel 'cython>=3.1,<4' 'numpy>=2' $("$python" tools/extra.py test)"
   touch "$venv/.made"
 fi
 
