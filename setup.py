@@ -53,7 +53,7 @@ if SANITIZE:
 
 
 KERNELS = sorted(CPU.glob("kernels*.cpp"))
-HEADERS = [p for d in (CPU, Path("tensotron/_ops")) for p in d.iterdir() if p.suffix in (".h", ".def", ".inc")]
+HEADERS = [p for d in (CPU, Path("tensotron/_ops"), Path("tensotron/_core")) for p in d.iterdir() if p.suffix in (".h", ".def", ".inc")]
 
 
 def modules() -> list[Extension]:

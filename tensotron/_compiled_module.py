@@ -1,6 +1,6 @@
 """compile(module): the module, with its forward captured."""
 
-from tensotron._core.capture import Compiled
+from tensotron._core.capture import Compiled, CompiledCall
 from tensotron.nn import Module
 
 
@@ -13,8 +13,7 @@ class OptimizedModule(Module):
         object.__setattr__(self, "_compiled", Compiled(module.__call__, fullgraph))
         self.training = module.training
 
-    def __call__(self, *args, **kwargs):
-        return self._compiled(*args, **kwargs)
+    __call__ = CompiledCall()
 
     def forward(self, *args, **kwargs):
         return self._orig_mod(*args, **kwargs)

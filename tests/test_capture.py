@@ -437,3 +437,91 @@ def test_work_of_other_threads_is_not_captured():
     call = t.compile(call)
     for k in range(3):
         assert call(t.ones(2) * k).tolist() == [2 * k + 1] * 2
+
+
+# ==== passes over the recorded launches =========================================================
+@pytest.mark.parametrize("act", ["relu", "tanh", "sigmoid", "relu_", "tanh_"])
+@pytest.mark.parametrize("rows", [1, 3, 20])
+@pytest.mark.parametrize("bias", [True, False])
+def test_activations_in_the_product_before_them(act, rows, bias):
+    def program(compile_):
+        net = nn.Linear(7, 37, bias=bias)
+        step = compile_(lambda x: getattr(net(x), act)())
+        for k in range(4):
+            x = t.randn(rows, 7)
+            x[0] = [float("nan"), -0.0, float("inf"), 0.0][k]
+            yield step(x)
+            with t.no_grad():
+                yield step(x)
+
+    assert check(program)["replays"] >= 4
+
+
+def test_activation_of_a_product_that_is_also_used_otherwise():
+    def program(compile_):
+        w = t.randn(5, 6)
+
+        def body(x):
+            y = x @ w
+            a = y.relu()
+            return a.sum() + y.sum(), a[1:], (x @ w).t().tanh()
+
+        step = compile_(body)
+        for _ in range(3):
+            yield step(t.randn(4, 5))
+
+    check(program)
+
+
+def test_what_is_dropped_or_run_once_does_not_show():
+    def program(compile_):
+        w = t.randn(3, requires_grad=True)
+
+        def body(x):
+            (x * 2).exp()  # nobody reads it
+            ones = t.ones(3)
+            zeros = t.zeros(3)
+            zeros += x  # written to again
+            (w * ones * zeros).sum().backward()
+            return zeros, ones + 1, w.grad
+
+        step = compile_(body)
+        for _ in range(4):
+            yield step(t.randn(3))
+
+    check(program)
+
+
+def test_a_dropped_launch_would_not_have_failed():
+    index = t.tensor([0, 1])
+
+    def body(x, index):
+        x[index]  # read by nobody, but an error is one
+        return x + 1
+
+    step = t.compile(body)
+    x = t.randn(3)
+    for _ in range(3):
+        step(x, index)
+    with pytest.raises(IndexError):
+        step(x, t.tensor([0, 7]))
+
+
+def test_calls_with_and_without_keywords_and_containers():
+    def program(compile_):
+        w = t.randn(3)
+
+        def body(x, scale=2.0, pair=None):
+            return x * w * scale + (pair[0] if pair else 0)
+
+        step = compile_(body)
+        for k in range(3):
+            x = t.randn(3)
+            yield step(x)
+            yield step(x, 3.0)
+            yield step(x, scale=3.0)
+            yield step(x, 2.0, (x,))
+            yield step(x=x)
+            w = t.randn(3) if k == 1 else w
+
+    check(program)

@@ -14,15 +14,20 @@ from libcpp.vector cimport vector
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.geometry import Size, device
-from tensotron._core.program cimport Program
+from tensotron._core.passes import buffers_of, optimise
+from tensotron._core.program cimport Held, Program
 from tensotron._core.tensor cimport (
     AccumulateGrad, Node, Storage, Tensor, add_edge, as_view, empty, fill_with, grad_enabled, inference_enabled, materialise,
-    next_seq, raise_freed_graph, same_shape, set_geometry)
+    new_storage, next_seq, raise_freed_graph, same_shape, set_geometry)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport Recorder, Watch
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject* o)
+    PyObject* PyCell_GET(object cell)
+    PyObject* PyDict_GetItem(object d, object key)
+    ctypedef struct PyTypeObject:
+        pass
 
 cdef Watch* watch = backend.watch_state()
 
@@ -199,6 +204,7 @@ cdef class Leaf:
 cdef class Result:
     """A tensor among the results."""
     cdef int slot, input, leaf, live
+    cdef int number, made          # among the results; of the memory made for it
     cdef int64_t offset
     cdef Tensor like               # its geometry; for one from outside: itself
     cdef str freed                 # name of the node of a result whose graph is gone
@@ -223,17 +229,54 @@ cdef class Captured:
     cdef object output             # the structure of the results, with Result objects in it
     cdef vector[int] input_slots   # slot of each input, -1: unused
     cdef vector[int] state_slots
-    cdef dict fresh                # slot -> bytes, of results
+    cdef vector[int] fresh_slots   # of results, and of what a history of theirs keeps
+    cdef vector[int64_t] fresh_sizes
+    cdef int n_results
+    cdef Py_ssize_t plain          # number of arguments if `take_plain` may be used, else -1
 
     cdef bint matches(self, list spec, list tensors) except -1:
+        return len(tensors) == len(self.inputs) and same_spec(self.spec, spec) and self.holds(tensors)
+
+    cdef bint take(self, Py_ssize_t at, object x, list tensors) except -1:
+        """Whether x is what the specification has there; a tensor goes to `tensors`."""
+        cdef object expected = self.spec[at]
+        if expected is TENSOR:
+            if not isinstance(x, Tensor):
+                return False
+            tensors.append(x)
+            return True
+        return x is expected or same_value(x, expected)
+
+    cdef list take_plain(self, PyObject** args, Py_ssize_t n, list cells, list names):
+        """The tensors of a call without keywords and containers; None: it is of another kind."""
+        cdef Py_ssize_t i, at = 1
+        cdef list tensors = []
+        cdef PyObject* x
+        cdef tuple place
+        for i in range(n):
+            if not self.take(at, <object>args[i], tensors):
+                return None
+            at += 1
+        for cell in cells:
+            x = PyCell_GET(cell)
+            if not self.take(at, None if x == NULL else <object>x, tensors):
+                return None
+            at += 1
+        for place in names:
+            x = PyDict_GetItem(place[0], place[1])
+            if not self.take(at, None if x == NULL else <object>x, tensors):
+                return None
+            at += 1
+        return tensors
+
+    cdef bint holds(self, list tensors) except -1:
+        """Whether everything but the specification is as it was recorded."""
         cdef Py_ssize_t i
         cdef Leaf leaf
         cdef Tensor t, g
         if self.epoch != watch.epoch or self.modes != watch.modes:
             return False
         if self.grad != grad_enabled() or self.inference != inference_enabled() or self.default_float != dt_.default_float():
-            return False
-        if len(tensors) != len(self.inputs) or not same_spec(self.spec, spec):
             return False
         for i in range(len(tensors)):
             if not (<Input>self.inputs[i]).fits(<Tensor>tensors[i], tensors):
@@ -251,11 +294,10 @@ cdef class Captured:
 
     cdef object replay(self, list tensors):
         cdef Py_ssize_t i
-        cdef int slot
         cdef Tensor t, g
         cdef Leaf leaf
         cdef Storage s
-        cdef dict made = None
+        cdef list made = []
         cdef Program program = self.program
         cdef list held = None
         if program.alone():  # what another thread might drop meanwhile
@@ -282,12 +324,10 @@ cdef class Captured:
                     g = leaf.kept = made_like(leaf)
                 g.storage.version = leaf.version
                 program.point(leaf.after, g.storage.data)
-        if self.fresh is not None:
-            made = {}
-            for key, size in self.fresh.items():
-                slot = key
-                s = made[key] = block(size)
-                program.point(slot, s.data)
+        for i in range(<Py_ssize_t>self.fresh_slots.size()):
+            s = new_storage(self.fresh_sizes[i])
+            made.append(s)
+            program.point(self.fresh_slots[i], s.data)
         try:
             program.run()
         except Exception:
@@ -306,7 +346,7 @@ cdef class Captured:
                 t.grad_.bump()
             if not leaf.unchanged:
                 t.grad_ = leaf.kept
-        return self.build(self.output, tensors, made, {})
+        return self.build(self.output, tensors, made, [None] * (self.n_results + 1))
 
     cdef int bump(self, list tensors) except -1:
         """Moves the versions of what the records write to on."""
@@ -317,9 +357,9 @@ cdef class Captured:
             (<Tensor>tensors[i]).bump()
         return 0
 
-    cdef object build(self, object x, list tensors, dict made, dict done):
+    cdef object build(self, object x, list tensors, list made, list done):
+        """The results of a replay. `done`: those that exist already, and last the node of their history."""
         cdef Result r
-        cdef Tensor t
         cdef Leaf leaf
         cdef type kind = type(x)
         if kind is Result:
@@ -328,30 +368,12 @@ cdef class Captured:
                 return tensors[r.input]
             if r.leaf >= 0:
                 leaf = <Leaf>self.leaves[r.leaf]
-                t = leaf.of(tensors)
-                return t.grad_
+                return leaf.of(tensors).grad_
             if r.slot < 0:
                 return r.like
-            if id(r) in done:
-                return done[id(r)]
-            t = done[id(r)] = Tensor.__new__(Tensor)
-            if r.input >= 0:
-                t.storage = (<Tensor>tensors[r.input]).storage
-                t.ptr = (<Tensor>tensors[r.input]).ptr + r.offset
-            else:
-                t.storage = <Storage>made[r.slot]
-                t.ptr = t.storage.data + r.offset
-            t.dt = r.like.dt
-            set_geometry(t, r.like.nd, r.like.sizes, r.like.strides)
-            t.inference = r.like.inference
-            if r.freed is not None:
-                t.grad_fn_ = freed_node(r.freed, t.dt)
-            elif r.live >= 0:
-                if None not in done:
-                    done[None] = self.backward.node(tensors, made)
-                t.grad_fn_ = <Node>done[None]
-                t.output_nr = r.live
-            return t
+            if done[r.number] is None:
+                done[r.number] = self.tensor(r, tensors, made, done)
+            return done[r.number]
         if kind is tuple:
             return tuple([self.build(item, tensors, made, done) for item in <tuple>x])
         if kind is Size:
@@ -363,6 +385,26 @@ cdef class Captured:
         if is_record(x):
             return rebuilt(x, [self.build(item, tensors, made, done) for item in x])
         return x
+
+    cdef Tensor tensor(self, Result r, list tensors, list made, list done):
+        cdef Tensor t = Tensor.__new__(Tensor)
+        if r.input >= 0:
+            t.storage = (<Tensor>tensors[r.input]).storage
+            t.ptr = (<Tensor>tensors[r.input]).ptr + r.offset
+        else:
+            t.storage = <Storage>made[r.made]
+            t.ptr = t.storage.data + r.offset
+        t.dt = r.like.dt
+        set_geometry(t, r.like.nd, r.like.sizes, r.like.strides)
+        t.inference = r.like.inference
+        if r.freed is not None:
+            t.grad_fn_ = freed_node(r.freed, t.dt)
+        elif r.live >= 0:
+            if done[self.n_results] is None:
+                done[self.n_results] = self.backward.node(tensors, made)
+            t.grad_fn_ = <Node>done[self.n_results]
+            t.output_nr = r.live
+        return t
 
 
 cdef object rebuilt(object x, list items):
@@ -384,14 +426,15 @@ cdef list guards_of(list held):
     """(object, what a replay takes for granted of it) of those that have a guard, each once."""
     cdef list guards = []
     for x in held:
-        if hasattr(x, "guard") and not any([x is step for step, _ in guards]):
+        if isinstance(x, Held) and not any([x is step for step, _ in guards]):
             guards.append((x, x.guard()))
     return guards
 
 
 cdef bint guards_hold(list guards) except -1:
-    for x, guard in guards:
-        if x.guard() != guard:
+    cdef tuple pair
+    for pair in guards:
+        if not (<Held>pair[0]).as_before(pair[1]):
             return False
     return True
 
@@ -407,10 +450,6 @@ cdef bint same_form(Tensor a, Tensor b) noexcept:
     return True
 
 
-cdef Storage block(int64_t nbytes):
-    return empty(1, &nbytes, backend.U8).storage
-
-
 cdef bint untouched(Tensor g, Leaf leaf) except -1:
     """Whether a gradient is still what it was when recorded, but for its values."""
     cdef Tensor m = leaf.model
@@ -421,7 +460,7 @@ cdef bint untouched(Tensor g, Leaf leaf) except -1:
 cdef Tensor made_like(Leaf leaf):
     """A new gradient of that geometry and dtype."""
     cdef Tensor m = leaf.model, out = as_view(m, m.nd, m.sizes, m.strides, 0)
-    out.storage = block(leaf.nbytes)
+    out.storage = new_storage(leaf.nbytes)
     out.ptr = out.storage.data + leaf.offset
     out.counter = None
     return out
@@ -431,7 +470,6 @@ include "capture_grad.pxi"
 include "capture_record.pxi"
 
 
-# ==== the compiled function =====================================================================
 cdef class Compiled:
     """A function whose calls are recorded once per kind of arguments and then replayed. Made by compile()."""
     cdef readonly object function
@@ -611,6 +649,8 @@ def global_names(code):
         if isinstance(constant, types.CodeType):
             names += global_names(constant)
     return tuple(dict.fromkeys(names))
+=======
+include "capture_call.pxi"
 
 
 # ==== the explicit form =========================================================================

@@ -23,12 +23,12 @@ cdef class CapturedBackward:
     cdef list results              # per leaf: None, or a Result; its `input` is the number of a gradient given
     cdef vector[int] given_slots   # of the gradients given, -1: unused
     cdef list given                # their geometry
-    cdef list saved                # (slot here, slot in the forward program)
+    cdef list saved                # (slot here, number of the memory made in a replay)
     cdef list inputs               # (slot, number of the input)
     cdef list states               # (slot, storage)
     cdef dict fresh
 
-    cdef CapturedNode node(self, list tensors, dict made):
+    cdef CapturedNode node(self, list tensors, list made):
         """The node of the results of one replay."""
         cdef CapturedNode n = CapturedNode.__new__(CapturedNode)
         cdef Storage s
@@ -94,7 +94,7 @@ cdef class CapturedNode(Node):
             program.point(slot, s.data + offset)
         for key, size in how.fresh.items():
             slot = key
-            s = made[key] = block(size)
+            s = made[key] = new_storage(size)
             program.point(slot, s.data)
         program.run()
         return tuple([self.gradient(<Result>x, given, made) if x is not None else None for x in how.results])

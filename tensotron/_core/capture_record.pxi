@@ -128,7 +128,7 @@ cdef class Recording:
     cdef dict input_of             # address of a stand-in -> first input with it
     cdef dict slot_of, base_of     # address -> slot; -> where its memory starts
     cdef int n_slots
-    cdef list leaves
+    cdef list leaves, results
     cdef list live                 # results that may be differentiated outside
     cdef dict fresh, memo
 
@@ -140,7 +140,7 @@ cdef class Recording:
         for i in range(len(tensors)):
             self.input_of.setdefault(id(proxies[i]), i)
         self.slot_of, self.base_of = {}, {}
-        self.leaves, self.live, self.fresh, self.memo = [], [], {}, {}
+        self.leaves, self.results, self.live, self.fresh, self.memo = [], [], [], {}, {}
 
     def captured(self, result):
         """(Captured, None), or (None, the reason why not)."""
@@ -159,8 +159,10 @@ cdef class Recording:
         cdef Captured c = Captured.__new__(Captured)
         cdef Storage s
         cdef Leaf leaf
+        cdef Result r
         cdef Py_ssize_t i
-        cdef dict temporaries = {}
+        cdef int slot
+        cdef dict temporaries = {}, slots = {}, index
         cdef set written
         c.spec, c.inputs = self.spec, self.inputs
         c.epoch, c.modes = watch.epoch, watch.modes
@@ -170,6 +172,14 @@ cdef class Recording:
         if self.live:
             c.backward = record_backward(self, self.live)
         self.nothing_escapes(result)
+        # what nothing sees after the call may be computed otherwise
+        for address in self.recorder.buffers:
+            if address in self.created and address not in self.slot_of:
+                temporaries[address] = (<Storage>self.created[address]).nbytes
+        constants, launches = optimise(self.recorder.records, self.created, temporaries)
+        touched = set()
+        for record, _ in constants + launches:
+            touched |= buffers_of(record)
         # slots of everything that records touch
         c.states = []
         c.input_slots.resize(len(self.tensors), -1)
@@ -181,16 +191,22 @@ cdef class Recording:
                 i = self.input_of[address]
                 c.input_slots[i] = self.new_slot(address, (<Tensor>self.tensors[i]).ptr)
             elif address in self.created:
-                temporaries[self.new_slot(address, s.data)] = s.nbytes
+                if address in touched:
+                    slots[self.new_slot(address, s.data)] = s.nbytes
             elif Py_REFCNT(<PyObject*>s) <= 3:  # the recorder's dict, `storage` and `s`
                 raise Refused("memory from outside, or of another thread, is read and gone after the call")
             else:
                 c.state_slots.push_back(self.new_slot(address, s.data))
                 c.states.append(s)
                 s.watched = True
-        c.program = Program(self.recorder.records, self.slot_of, self.base_of, self.n_slots)
+        c.program = Program([record for record, _ in constants + launches], self.slot_of, self.base_of, self.n_slots)
         c.program.held = list(self.recorder.held)
-        c.program.plan(temporaries)
+        filled = [self.slot_of[address] for record, _ in constants for address in buffers_of(record)]
+        sizes = [slots.pop(slot) for slot in filled]
+        c.program.plan(slots)
+        c.program.run_constants(len(constants), filled, sizes)
+        for leaf in self.leaves:  # counted as in the program
+            leaf.since = len(constants) + len([number for _, number in launches if number < leaf.since])
         c.steps = guards_of(self.recorder.held)
         written = c.program.written()
         c.written_states = [c.states[i] for i in range(len(c.states)) if c.state_slots[i] in written]
@@ -198,7 +214,18 @@ cdef class Recording:
         for leaf in self.leaves:
             leaf.writes = leaf.before >= 0 and leaf.before in written
         c.leaves = self.leaves
-        c.fresh = self.fresh or None
+        index = {}
+        for slot, size in self.fresh.items():
+            index[slot] = len(index)
+            c.fresh_slots.push_back(slot)
+            c.fresh_sizes.push_back(size)
+        for r in self.results:
+            if r.slot >= 0 and r.input < 0:
+                r.made = index[r.slot]
+        if c.backward is not None:
+            c.backward.saved = [(slot, index[source]) for slot, source in c.backward.saved]
+        c.n_results = len(self.results)
+        c.plain = -1
         return c
 
     cdef int find_leaves(self) except -1:
@@ -270,6 +297,8 @@ cdef class Recording:
         cdef Py_ssize_t i
         r.slot = r.input = r.leaf = r.live = -1
         r.like = t
+        r.number = len(self.results)
+        self.results.append(r)
         for i in range(len(self.tensors)):
             if self.tensors[i] is t:
                 r.input = i

@@ -197,7 +197,8 @@ cdef int add_gradient(Tensor v, Tensor g) except -1:
     if v.grad_ is None:
         if tt_grad and g.requires():
             v.grad_ = g.clone()
-        elif (Py_REFCNT(<PyObject*>g) == 1 and Py_REFCNT(<PyObject*>g.storage) == 1 + (watch.capturing and backend.recording_here())
+        elif (Py_REFCNT(<PyObject*>g) == 1
+                and Py_REFCNT(<PyObject*>g.storage) == 1 + (backend.references_to(g.storage) if watch.capturing else 0)
                 and g.contiguous == v.contiguous and g.base_ is None and same_strides(g, v)):
             # the storage belongs to this tensor only, and no hook has kept the tensor
             v.grad_ = alias(g)

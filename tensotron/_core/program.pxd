@@ -13,6 +13,10 @@ cdef struct SlotInfo:
     vector[Patch] patches
     char* base                 # where the operands of the slot point now
 
+# What launch records point into and read anew at each replay; `guard` is what a replay takes for granted of it.
+cdef class Held:
+    cdef bint as_before(self, object before) except -1
+
 cdef class Program:
     cdef Record* records
     cdef Arg* lists
@@ -20,6 +24,8 @@ cdef class Program:
     cdef vector[SlotInfo] slots
     cdef object arena          # storage of the temporaries
     cdef list held             # what records point into
+    cdef Py_ssize_t first      # records before it are run once
+    cdef list constants        # storages of what they compute
     cdef inline void point(self, int slot, char* base) noexcept:
         cdef size_t k
         if self.slots[slot].base != base:
@@ -36,5 +42,6 @@ cdef class Program:
             self.long_ = backend.are_long(self.records, self.n)
         return self.long_
     cdef int wait(self) except -1     # until no other thread runs it: operands must not be moved before
+    cdef int run_constants(self, Py_ssize_t n, list slots, list sizes) except -1
     cdef int place(self, Arg* a, dict slot_of, dict base_of) except -1
     cdef Py_ssize_t record_of(self, const Arg* a)

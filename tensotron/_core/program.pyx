@@ -5,9 +5,18 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from posix.unistd cimport usleep
 
-from tensotron._core.tensor cimport Storage, Tensor, empty
+from tensotron._core.tensor cimport Storage, Tensor, empty, new_storage
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport U8, Arg, Record
+
+
+cdef class Held:
+
+    def guard(self):
+        raise NotImplementedError
+
+    cdef bint as_before(self, object before) except -1:
+        return self.guard() == before
 
 
 cdef class Program:
@@ -139,11 +148,29 @@ cdef class Program:
         cdef int status
         cdef bint alone = self.alone()
         self.running, self.forks = alone, backend.forks()
-        status = backend.run_records(self.records, self.n, &self.failed, alone)
+        status = backend.run_records(self.records + self.first, self.n - self.first, &self.failed, alone)
         self.running = False
+        if status:
+            self.failed += self.first
+            backend.raise_status(status, self.records + self.failed)
+        return 0
+
+    cdef int run_constants(self, Py_ssize_t n, list slots, list sizes) except -1:
+        """Gives the slots memory of their own and runs the first n records, now and never again."""
+        cdef Storage s
+        cdef Py_ssize_t i
+        cdef int slot, status
+        self.constants = []
+        for i in range(len(slots)):
+            s = new_storage(sizes[i])
+            slot = slots[i]
+            self.point(slot, s.data)
+            self.constants.append(s)
+        self.first = n
+        status = backend.run_records(self.records, n, &self.failed, False)
         if status:
             backend.raise_status(status, self.records + self.failed)
         return 0
 
     def __len__(self):
-        return self.n
+        return self.n - self.first

@@ -4,6 +4,9 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from tensotron._cpu.backend cimport Record
 
+cdef extern from "tensotron/_core/trashcan.h":  # for the modules that define nodes
+    pass
+
 cdef enum:
     INLINE_DIMS = 5
     # how a view came to be; decides what an in-place op on it may do
@@ -138,6 +141,7 @@ cdef bint set_grad(bint on) noexcept            # returns the mode before
 cdef bint set_inference(bint on) noexcept
 
 # ---- making tensors ------------------------------------------------------------------------
+cdef Storage new_storage(size_t nbytes)
 cdef Tensor empty(int nd, const int64_t* sizes, int dt)
 cdef Tensor empty_strided(int nd, const int64_t* sizes, const int64_t* strides, int dt)
 cdef Tensor empty_like(Tensor t, int dt)        # dense, strides kept where they are dense

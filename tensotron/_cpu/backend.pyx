@@ -142,6 +142,15 @@ cdef inline bint capturing_here() noexcept:
     return recording_here() and recorder.capture
 
 
+cdef Py_ssize_t references_to(object storage) noexcept:
+    cdef Py_ssize_t n = 0
+    if capturing_here():
+        n += <size_t><void*>storage in recorder.buffers
+        for s in recorder.created:
+            n += s is storage
+    return n
+
+
 cdef int note_storage(object storage) except -1:
     if capturing_here():
         recorder.created.append(storage)

@@ -51,7 +51,7 @@ template <class T> static const T* negative_zeros() {
 
 template <class T> static inline Reg<T> activate(Reg<T> v, int activation) {
   switch (activation) {
-    case GEMM_RELU: return max_or_second<T>(Reg<T>{}, v);
+    case GEMM_RELU: return max_or_second<T>(Reg<T>{}, v + Reg<T>{});
     case GEMM_TANH: return tanh(Vec<T>(v)).v;
     case GEMM_SIGMOID: return sigmoid(Vec<T>(v)).v;
     default: return v;
@@ -152,13 +152,13 @@ template <class T> static inline bool is_plain(const Problem<T>& p) {
 template <class T>
 static inline Target<T> plain_target(const Problem<T>& p, int64_t i, int64_t j, bool first, bool last) {
   T* const c = p.c.data + i * p.c.rs + j;
-  Target<T> out = {c, p.c.rs, c, p.c.rs, T(-__builtin_inf())};
+  Target<T> out = {c, p.c.rs, c, p.c.rs, T(-__builtin_inf()), T(-0.0)};
   if (first) {
     out.d = p.d.data ? p.d.data + i * p.d.rs + j : nullptr;
     out.ldd = p.d.rs;
   }
   if (last && p.activation == GEMM_RELU) {
-    out.floor = T(0);
+    out.floor = out.zero = T(0);
     if (!out.d) {
       out.d = negative_zeros<T>();
       out.ldd = 0;
@@ -281,7 +281,7 @@ template <class T> static int run_tiles(const Problem<T>& p) {
                   for (int64_t l = 0; l < cols; l += 64 / sizeof(T)) __builtin_prefetch(out.c + r * out.ldc + l, 1);
               run(kn, a, rs, cs, b, ldb, out, lanes);
             } else {
-              run(kn, a, rs, cs, b, ldb, {tile, width, nullptr, 0, T(0)}, lanes);
+              run(kn, a, rs, cs, b, ldb, {tile, width, nullptr, 0, T(0), T(0)}, lanes);
               finish(p, tile, width, row, rows, jc + j, cols, first, last);
             }
           }
@@ -369,9 +369,9 @@ template <class T> static int run_real(const Record& r) {
     batch = 1;
   }
   // C^T = B^T A^T where C is adjacent along M, and where a narrow C would waste most of each register
-  // and A^T needs no transposing.
+  // and A^T needs no transposing (few of k do not pay for writing C by columns).
   if (p.m > 1 && (p.n == 1 || (p.c.cs != 1 && p.c.rs == 1) ||
-                  (p.n <= WIDTH<T> / 4 && p.m >= WIDTH<T> && p.a.rs == 1))) {
+                  (p.n <= WIDTH<T> / 4 && p.m >= WIDTH<T> && p.a.rs == 1 && p.k >= 8))) {
     const Problem<T> q = p;
     p.m = q.n;
     p.n = q.m;

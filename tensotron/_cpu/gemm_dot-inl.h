@@ -11,46 +11,83 @@ namespace gemm {
 
 constexpr int64_t DOT_K = 4096;
 
-// sums[i * NJ + j] = a row i . b column j, MI * NJ = WIDTH of them. Rows from `mi` and columns from
-// `nj` on repeat the last real one.
+// N rows of an operand, walked along k: one pointer for every four, whose addresses are base +
+// {0, 1, 2, 3} * ld.
+template <class T, int N> struct DotRows {
+  const T* p[(N + 3) / 4];
+  int64_t ld;
+  inline DotRows(const T* first, int64_t step) : ld(step) {
+    for (int i = 0; i < N; i += 4) p[i / 4] = first + i * step;
+  }
+  inline const T* operator[](int i) const { return p[i / 4] + i % 4 * ld; }
+  inline void advance() {
+    for (int i = 0; i < N; i += 4) p[i / 4] += WIDTH<T>;
+  }
+};
+
+// acc[i * NJ + j] += a row i . b column j, lane by lane, for at most DOT_K of k.
+template <class T, int MI>
+static inline void dot_rows(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, Reg<T>* acc) {
+  constexpr int W = WIDTH<T>, NJ = W / MI;
+  DotRows<T, MI> ap(a, lda);
+  DotRows<T, NJ> bp(b, ldb);
+  for (; k >= W; k -= W) {
+    Reg<T> av[MI];
+#pragma GCC unroll 16
+    for (int i = 0; i < MI; ++i) av[i] = load(ap[i]);
+#pragma GCC unroll 16
+    for (int j = 0; j < NJ; ++j) {
+      const Reg<T> bv = load(bp[j]);
+#pragma GCC unroll 16
+      for (int i = 0; i < MI; ++i) acc[i * NJ + j] = fma<T>(av[i], bv, acc[i * NJ + j]);
+    }
+    ap.advance();
+    bp.advance();
+  }
+  if (k == 0) return;
+  const Tail<T> tail(k);
+  Reg<T> av[MI];
+#pragma GCC unroll 16
+  for (int i = 0; i < MI; ++i) av[i] = load(ap[i], tail);
+#pragma GCC unroll 16
+  for (int j = 0; j < NJ; ++j) {
+    const Reg<T> bv = load(bp[j], tail);
+#pragma GCC unroll 16
+    for (int i = 0; i < MI; ++i) acc[i * NJ + j] = fma<T>(av[i], bv, acc[i * NJ + j]);
+  }
+}
+
+// The same for a block of fewer rows and columns.
+template <class T, int MI>
+static inline void dot_rows(int64_t k, const T* a, int64_t lda, int64_t mi, const T* b, int64_t ldb, int64_t nj,
+                            Reg<T>* acc) {
+  constexpr int W = WIDTH<T>, NJ = W / MI;
+  const Tail<T> tail(k % W);
+  for (int64_t i = 0; i < mi; ++i)
+    for (int64_t j = 0; j < nj; ++j) {
+      const T *x = a + i * lda, *y = b + j * ldb;
+      Reg<T> sum = {};
+      int64_t p = 0;
+      for (; p + W <= k; p += W) sum = fma<T>(load(x + p), load(y + p), sum);
+      acc[i * NJ + j] = p < k ? fma<T>(load(x + p, tail), load(y + p, tail), sum) : sum;
+    }
+}
+
+// sums[i * NJ + j] = a row i . b column j, MI * NJ = WIDTH of them, `mi` rows and `nj` columns of which exist.
 template <class T, int MI>
 static inline Reg<T> dot_block(int64_t k, const T* a, int64_t lda, int64_t mi, const T* b, int64_t ldb,
                                int64_t nj) {
-  constexpr int W = WIDTH<T>, NJ = W / MI;
-  const T* ap[MI];
-  const T* bp[NJ];
-  for (int i = 0; i < MI; ++i) ap[i] = a + (i < mi ? i : mi - 1) * lda;
-  for (int j = 0; j < NJ; ++j) bp[j] = b + (j < nj ? j : nj - 1) * ldb;
+  constexpr int W = WIDTH<T>;
   Reg<T> total = {};
   for (int64_t k0 = 0; k0 < k; k0 += DOT_K) {
-    const int64_t end = k - k0 < DOT_K ? k : k0 + DOT_K;
+    const int64_t n = k - k0 < DOT_K ? k - k0 : DOT_K;
     Reg<T> acc[W];
 #pragma GCC unroll 16
     for (int i = 0; i < W; ++i) acc[i] = Reg<T>{};
-    int64_t p = k0;
-    for (; p + W <= end; p += W) {
-      Reg<T> av[MI];
-#pragma GCC unroll 16
-      for (int i = 0; i < MI; ++i) av[i] = load(ap[i] + p);
-#pragma GCC unroll 16
-      for (int j = 0; j < NJ; ++j) {
-        const Reg<T> bv = load(bp[j] + p);
-#pragma GCC unroll 16
-        for (int i = 0; i < MI; ++i) acc[i * NJ + j] = fma<T>(av[i], bv, acc[i * NJ + j]);
-      }
-    }
-    if (p < end) {
-      const Tail<T> tail(end - p);
-      Reg<T> av[MI];
-#pragma GCC unroll 16
-      for (int i = 0; i < MI; ++i) av[i] = load(ap[i] + p, tail);
-#pragma GCC unroll 16
-      for (int j = 0; j < NJ; ++j) {
-        const Reg<T> bv = load(bp[j] + p, tail);
-#pragma GCC unroll 16
-        for (int i = 0; i < MI; ++i) acc[i * NJ + j] = fma<T>(av[i], bv, acc[i * NJ + j]);
-      }
-    }
+    if (mi == MI && nj == W / MI)
+      dot_rows<T, MI>(n, a + k0, lda, b + k0, ldb, acc);
+    else
+      dot_rows<T, MI>(n, a + k0, lda, mi, b + k0, ldb, nj, acc);
     total = total + sum_lanes<T>(acc);
   }
   return total;

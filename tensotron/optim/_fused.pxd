@@ -1,10 +1,11 @@
 from libc.stdint cimport int64_t
 
+from tensotron._core.program cimport Held
 from tensotron._core.tensor cimport Tensor
 from tensotron._cpu.backend cimport Arg
 
 # The step of one parameter group as one launch for each dtype.
-cdef class FusedStep:
+cdef class FusedStep(Held):
     cdef readonly object group
     cdef double numbers[5]     # what the kernel reads, by OptimNumber; a record's `state` points here
     cdef int algorithm

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, realloc
 
 from tensotron._core cimport dtype as dt_
+from tensotron._core.program cimport Held
 from tensotron._core.tensor cimport Tensor, begin, empty, empty_like, fill_with, is_dense, same_shape, set_arg
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport F32, F64, Arg, Record, Watch
@@ -84,7 +85,7 @@ cdef void put(Arg* a, Tensor t) noexcept:
 
 
 # ==== the step of a group =======================================================================
-cdef class FusedStep:
+cdef class FusedStep(Held):
     """One optimiser's step of one parameter group, as one launch for each dtype.
 
     The kernel reads the numbers (learning rate, ...) from a block that this object owns; `refresh` brings it up
@@ -110,6 +111,10 @@ cdef class FusedStep:
         """(flags, whether the kernel serves the group), as the group is now."""
         cdef bint served = self.read()
         return self.flags, served
+
+    cdef bint as_before(self, object before) except -1:
+        cdef bint served = self.read()
+        return self.flags == <int64_t>(<tuple>before)[0] and served == <bint>(<tuple>before)[1]
 
     def numbers_now(self):
         """The block of numbers, for tests."""
@@ -318,7 +323,7 @@ def step_groups(list groups not None, list steps not None, str algorithm, object
     return left
 
 
-cdef class GroupNumbers:
+cdef class GroupNumbers(Held):
     """What a captured step of public operations takes from its group: with other numbers it is captured anew."""
     cdef dict group
 
