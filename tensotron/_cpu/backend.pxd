@@ -70,18 +70,14 @@ cdef struct Watch:
     uint64_t modes             # which modules train, hashed: the same again once all modes are as before
 cdef Watch* watch_state() noexcept
 cdef bint recording_here() noexcept
-<<<<<<< HEAD
 # Runs records in order until one fails; its status and place. `alone`: the GIL is let go meanwhile.
 cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint alone) noexcept
 cdef bint are_long(const Record* r, Py_ssize_t n) noexcept  # long enough for that
 cdef int forks() noexcept                     # behind this process
 # Launches between on and off keep the GIL: what they are part of must not be seen half done by other threads.
 cdef int keep_gil(bint on) noexcept
-=======
 # How many references to a storage a recording holds.
 cdef Py_ssize_t references_to(object storage) noexcept
-cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed) noexcept nogil
->>>>>>> e195ffc (Captured calls: activations in products, dead and constant launches out, calls by vectorcall, gradients taken over; Adam divides once; graphs are freed on a small stack on Python 3.13)
 cdef int note_storage(object storage) except -1   # made now
 cdef int note_leaf(object tensor) except -1       # its .grad is about to be read or written
 cdef int note_change_of(object storage) except -1 # a tensor on it changes its shape, memory or requires_grad
