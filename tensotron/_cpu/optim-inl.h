@@ -27,8 +27,11 @@
 namespace tensotron { namespace TENSOTRON_ISA {
 
 // f(x) on vectors x[0..N) of elements [i, n) of N operands; those in the mask WRITTEN are stored back.
-template <class T, int N, unsigned WRITTEN, class F> TENSOTRON_INLINE void sweep_range(T* const* p, int64_t i, int64_t n, F f) {
+template <class T, int N, unsigned WRITTEN, class F>
+TENSOTRON_INLINE void sweep_range(T* const* operands, int64_t i, int64_t n, F f) {
   typedef Vec<T> V;
+  T* p[N];  // a copy, which no other function sees, stays in registers
+  for (int k = 0; k < N; k++) p[k] = operands[k];
   for (; i + V::size <= n; i += V::size) {
     V x[N];
     for (int k = 0; k < N; k++) x[k] = V::load(p[k] + i);
