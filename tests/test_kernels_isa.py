@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CPU = ROOT / "tensotron" / "_cpu"
 DTYPES = ["float32", "float64", "int64", "int32", "uint8", "bool"]
 CANCEL = {"gelu", "gelu_tanh"}  # rows that subtract what is nearly equal
-FLAGS = ["-std=c++17", "-O2", "-static", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-I", str(ROOT)]
+FLAGS = ["-std=c++17", "-O2", "-static", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-pthread", "-w", "-I", str(ROOT)]
 CROSS = "aarch64-linux-gnu-g++"
 
 pytestmark = [
@@ -29,7 +29,7 @@ def results(compiler, isa, emulator, path):
     """name -> arrays, in the order of the program's output."""
     program = path / f"isa_{isa}"
     sources = [ROOT / "tests/kernels/isa.cpp", *CPU.glob("kernels*.cpp")]
-    sources += [CPU / f"{name}.cpp" for name in ("generator", "random", "scratch")]
+    sources += [CPU / f"{name}.cpp" for name in ("generator", "pool", "random", "scratch")]
     subprocess.run([*compiler, *FLAGS, f"-DTENSOTRON_ISA={isa}", *sources, "-o", program], check=True)
     out = subprocess.run([*emulator, program], check=True, capture_output=True, timeout=300).stdout
     found, at = [], 0

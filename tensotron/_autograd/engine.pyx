@@ -462,16 +462,21 @@ the_hooks.backward = tensor_backward
 
 
 # ==== grad modes ==================================================================================
+cdef int CO_GENERATOR = 0x20  # as in module inspect, which is slow to import
+
+
 cdef class _Mode:
     """A grad mode as a context manager and a decorator."""
     cdef bint before
 
     def __call__(self, fn):
         import functools
-        import inspect
-        if inspect.isclass(fn):
+        inner_fn = fn
+        while isinstance(inner_fn, functools.partial):
+            inner_fn = inner_fn.func
+        if isinstance(fn, type):
             raise RuntimeError(f"decorating classes with {type(self).__name__} is not supported")
-        if inspect.isgeneratorfunction(fn):
+        if getattr(getattr(inner_fn, "__code__", None), "co_flags", 0) & CO_GENERATOR:
             @functools.wraps(fn)
             def generator(*args, **kwargs):
                 inner = fn(*args, **kwargs)
