@@ -278,6 +278,35 @@ def test_other_layouts(exact_root):
 
 
 @needs_fma
+@needs_fma
+def test_quotients_of_adam_are_rounded_correctly():
+    """All magnitudes of numerator and denominator, zeros of both signs and fractions of ones among them."""
+    rng = np.random.default_rng(0)
+    n = 200003
+    mean = np.ldexp(rng.uniform(1, 2, n), rng.integers(-126, 60, n)).astype("f4") * rng.choice([-1, 1], n).astype("f4")
+    mean[::101] = 0.0
+    mean[1::101] = -0.0
+    square = np.ldexp(rng.uniform(1, 2, n), rng.integers(-126, 100, n)).astype("f4")
+    square[::7] = np.nextafter(np.float32(4) ** rng.integers(-20, 20, len(square[::7])).astype("f4"), np.float32(0))
+    square[::103] = 0.0
+    p = tensotron.zeros(n, requires_grad=True)
+    p.grad = tensotron.zeros(n)
+    opt = tensotron.optim.Adam([p], lr=0.5, betas=(0.5, 0.5), eps=1e-8)
+    opt.step()
+    state, f = opt.state[p], np.float32
+    state["exp_avg"].copy_(tensotron.from_numpy(mean * f(2)))
+    state["exp_avg_sq"].copy_(tensotron.from_numpy(square * f(2)))
+    p.detach().fill_(-0.0)
+    opt.step()
+    rate, root = f(-(0.5 / (1 - 0.25))), f((1 - 0.25) ** 0.5)
+    with np.errstate(all="ignore"):
+        want = f(-0.0) + (rate * state["exp_avg"].numpy()) / (np.sqrt(state["exp_avg_sq"].numpy()) / root + f(1e-8))
+    np.testing.assert_array_equal(state["exp_avg"].numpy(), mean)
+    np.testing.assert_array_equal(state["exp_avg_sq"].numpy(), square)
+    got = p.detach().numpy()
+    np.testing.assert_array_equal(got.view("i4"), want.astype("f4").view("i4"))
+
+
 def test_special_values():
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 1e20, -1e38, 1.0], "f4")
     for name, options in FUSED:

@@ -110,6 +110,48 @@ template <class V> TENSOTRON_INLINE V divide(V x, V d, V inverse) {
   return select(isnan(y), q, y);
 }
 
+// a / (s / root2 + eps), every operation rounded correctly. With AVX-512 the other division is multiplied out, too, as
+// long as no step leaves the normal numbers: a vector keeps the divider busy for 16 cycles. The inverse, refined by
+// Newton's method, is the correctly rounded one for all b but those with all bits of the fraction set. `quick`: whether
+// the numbers that are the same for all elements allow it.
+template <class T> struct AdamQuotient {
+  typedef Vec<T> V;
+  V root2, inverse2, eps;
+  bool quick;
+  AdamQuotient(T root, T e)
+      : root2(root), inverse2(T(1) / root), eps(e), quick(root >= T(0x1p-15) && root <= 1 && e >= T(0x1p-40) && e <= T(0x1p10)) {}
+  TENSOTRON_MEMBER V plain(V a, V s) const { return a / (divide(s, root2, inverse2) + eps); }
+  TENSOTRON_MEMBER V operator()(V a, V s) const {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4)
+      if (quick) return multiplied(a, s);
+#endif
+    return plain(a, s);
+  }
+#if defined(__AVX512F__)
+  static TENSOTRON_MEMBER V refined(V a, V b, V y) {
+    V q = a * y;
+    q = fma(fma(-b, q, a), y, q);
+    return fma(fma(-b, q, a), y, q);
+  }
+  TENSOTRON_MEMBER V multiplied(V a, V s) const {
+    const V b = refined(s, root2, inverse2) + eps;
+    V y((typename V::Raw)_mm512_maskz_rcp14_ps(0xffff, (__m512)b.v));
+    y = fma(y, fma(-b, y, V(1)), y);
+    y = fma(y, fma(-b, y, V(1)), y);
+    const V q = refined(a, b, y);
+    const __m512i ai = _mm512_and_si512((__m512i)a.v, _mm512_set1_epi32(0x7fffffff)), bi = (__m512i)b.v;
+    const auto from = [](int exponent) { return _mm512_set1_epi32((127 + exponent) << 23); };
+    const __mmask16 zero = _mm512_testn_epi32_mask(ai, ai);
+    const __mmask16 normal = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(ai, from(-90)), _mm512_set1_epi32(150 << 23)) &
+                             _mm512_cmplt_epu32_mask(_mm512_sub_epi32(bi, from(-40)), _mm512_set1_epi32(70 << 23)) &
+                             _mm512_cmpneq_epi32_mask(_mm512_or_si512(bi, _mm512_set1_epi32(0xff800000)), _mm512_set1_epi32(-1));
+    if (__mmask16(zero | normal) != 0xffff) return plain(a, s);
+    return V((typename V::Raw)_mm512_mask_mov_ps((__m512)q.v, zero, (__m512)a.v));  // a zero keeps its sign
+  }
+#endif
+};
+
 template <class T, bool AMSGRAD> static void adam_step(const Record& r, const double* h) {
   typedef Vec<T> V;
   constexpr int N = AMSGRAD ? 5 : 4;
@@ -118,17 +160,17 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
   const bool decoupled = decay && (flags & OPTIM_DECOUPLED), added = decay && !decoupled;
   const double beta1 = h[OPTIM_BETA1], beta2 = h[OPTIM_BETA2];
   const V shrink = V(T(1 - h[OPTIM_LR] * h[OPTIM_WEIGHT_DECAY])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
-  const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2)), eps = V(T(h[OPTIM_EPS]));
+  const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2));
   const bool low = abs(T(1 - beta1)) < T(0.5);
   double last = __builtin_nan("");
-  V rate, root2, inverse;
+  V rate;
+  AdamQuotient<T> quotient(1, 1);
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     const double step = advance_step(a[N]);
     if (step != last) {  // mostly the same for all parameters
       last = step;
       rate = V(T(-(h[OPTIM_LR] / (1 - __builtin_pow(beta1, step)))));
-      root2 = V(T(__builtin_pow(1 - __builtin_pow(beta2, step), 0.5)));
-      inverse = V(T(1)) / root2;
+      quotient = AdamQuotient<T>(T(__builtin_pow(1 - __builtin_pow(beta2, step), 0.5)), T(h[OPTIM_EPS]));
     }
     sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) {
       V p = x[0], g = x[1];
@@ -138,7 +180,7 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
       const V m = lerp(x[2], g, w1, low), v = fma(w2 * g, g, x[3] * b2);
       V scale = v;
       if constexpr (AMSGRAD) x[4] = scale = select(isnan(x[4]), x[4], max(x[4], v));
-      x[0] = p + (rate * m) / (divide(sqrt(scale), root2, inverse) + eps);
+      x[0] = p + quotient(rate * m, sqrt(scale));
       x[2] = m;
       x[3] = v;
     });
