@@ -213,6 +213,8 @@ cdef class FusedStep(Held):
         cdef Tensor t
         cdef object own = <object>found if found != NULL else None
         cdef Arg* a
+        cdef PyObject* written[3]
+        cdef int k = 0
         cdef bint fresh = False
         if p.inference or not alike(p, p.grad_):
             return False
@@ -241,6 +243,8 @@ cdef class FusedStep(Held):
             if t.inference or not alike(p, t):
                 return False
             put(a, t)
+            written[k] = <PyObject*>t  # the state keeps it
+            k += 1
             a += 1
         if self.algorithm == SGD:
             if fresh:
@@ -255,8 +259,9 @@ cdef class FusedStep(Held):
             put(a, t)
             t.bump()
             a += 1
-        for name in self.names:
-            (<Tensor>own[name]).bump()
+        while k:
+            k -= 1
+            (<Tensor>written[k]).bump()
         p.bump()
         self.used = a - self.operands
         return True
