@@ -2,7 +2,7 @@
 
 import functools
 
-from tensotron._core.capture import Compiled
+from tensotron._core.capture import Compiled, CompiledSteps
 
 __all__ = ["compile", "is_compiling", "reset", "stats"]
 
@@ -11,7 +11,7 @@ _made = []
 
 def compile(  # noqa: A001
     model=None, *, fullgraph=False, dynamic=None, backend="capture", mode=None, options=None, disable=False, name=None,
-    recompile_limit=None,
+    recompile_limit=None, steps=None,
 ):
     """A function that records a call of `model` once per kind of arguments and replays the recording after that.
 
@@ -31,17 +31,24 @@ def compile(  # noqa: A001
         model: a function or a Module. None: returns a decorator.
         fullgraph: raise instead of running eagerly.
         disable: return `model` itself.
+        steps: N. The result takes tensors of N elements in their first dimension (other arguments stay the same for all
+            steps), calls `model` with one element of each after the other, and returns its results stacked, without
+            history. Steps that replay run in one go, without Python between them and without holding the interpreter's
+            lock. `steps` is not in PyTorch: it is what a scan is elsewhere.
         dynamic, backend, mode, options, name, recompile_limit: accepted, without effect.
 
     Raises:
-        RuntimeError: with fullgraph=True, at a call that cannot be recorded.
+        RuntimeError: with fullgraph=True, at a call that cannot be recorded; with steps, at arguments or results that do
+            not fit.
     """
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, disable=disable)
-    if disable:
+        return functools.partial(compile, fullgraph=fullgraph, disable=disable, steps=steps)
+    if disable and steps is None:
         return model
     if not callable(model):
         raise RuntimeError(f"compile() expects a function or a Module, not {type(model).__name__}")
+    if steps is not None:
+        return CompiledSteps(Compiled(model, fullgraph), steps)
     from tensotron.nn import Module
 
     if isinstance(model, Module):

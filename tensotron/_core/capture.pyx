@@ -17,8 +17,8 @@ from tensotron._core.geometry import Size, device
 from tensotron._core.passes import buffers_of, optimise
 from tensotron._core.program cimport Held, Program
 from tensotron._core.tensor cimport (
-    AccumulateGrad, Node, Storage, Tensor, add_edge, as_view, empty, fill_with, grad_enabled, inference_enabled, materialise,
-    new_storage, next_seq, raise_freed_graph, same_shape, set_geometry)
+    AccumulateGrad, Node, Storage, Tensor, add_edge, as_view, copy_into, empty, empty_of, fill_with, grad_enabled,
+    inference_enabled, materialise, new_storage, next_seq, raise_freed_graph, same_shape, set_geometry)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport Recorder, Watch
 
@@ -217,6 +217,22 @@ cdef class FreedNode(Node):
         raise_freed_graph()
 
 
+cdef class Sweep:
+    """Many replays in one: tensors whose address moves on from step to step, and where results go."""
+    cdef Py_ssize_t first, count
+    cdef vector[int64_t] strides   # bytes from step to step, of each tensor given
+    cdef list outs                 # tensors of all steps, by number of the memory made
+    cdef vector[int] slots
+    cdef vector[char*] bases
+    cdef vector[int64_t] moves     # of the slots
+
+    cdef int place(self, int slot, char* base, int64_t stride) except -1:
+        self.slots.push_back(slot)
+        self.bases.push_back(base)
+        self.moves.push_back(stride)
+        return 0
+
+
 @cython.final
 cdef class Captured:
     """A recorded call, the conditions under which it may be replayed, and its results."""
@@ -231,6 +247,7 @@ cdef class Captured:
     cdef vector[int] state_slots
     cdef vector[int] fresh_slots   # of results, and of what a history of theirs keeps
     cdef vector[int64_t] fresh_sizes
+    cdef list results              # the Result objects in it
     cdef int n_results
     cdef Py_ssize_t plain          # number of arguments if `take_plain` may be used, else -1
 
@@ -292,7 +309,23 @@ cdef class Captured:
                 return False
         return guards_hold(self.steps)
 
-    cdef object replay(self, list tensors):
+    cdef bint repeats(self) except -1:
+        """Whether a replay leaves everything as the next one expects it, and no history behind."""
+        cdef Leaf leaf
+        cdef Result r
+        cdef Py_ssize_t fresh = 0
+        for leaf in self.leaves:
+            if not leaf.unchanged and (not leaf.had or leaf.before >= 0 or leaf.after < 0):
+                return False
+        for r in self.results:
+            if r.slot < 0 or r.input >= 0 or r.live >= 0 or r.leaf >= 0 or not r.like.contiguous or r.offset != 0:
+                return False
+            fresh += 1
+            if self.fresh_sizes[r.made] != max(r.like.n, 1) * backend.item_size(r.like.dt):
+                return False
+        return fresh == <Py_ssize_t>self.fresh_sizes.size()
+
+    cdef object replay(self, list tensors, Sweep sweep=None):
         cdef Py_ssize_t i
         cdef Tensor t, g
         cdef Leaf leaf
@@ -300,12 +333,14 @@ cdef class Captured:
         cdef list made = []
         cdef Program program = self.program
         cdef list held = None
-        if program.alone():  # what another thread might drop meanwhile
+        if sweep is not None or program.alone():  # what another thread might drop meanwhile
             program.wait()
             held = [(<Tensor>x).storage for x in tensors]
         for i in range(<Py_ssize_t>self.input_slots.size()):
             if self.input_slots[i] >= 0:
                 program.point(self.input_slots[i], (<Tensor>tensors[i]).ptr)
+                if sweep is not None and sweep.strides[i]:
+                    sweep.place(self.input_slots[i], (<Tensor>tensors[i]).ptr, sweep.strides[i])
         for i in range(<Py_ssize_t>self.state_slots.size()):
             program.point(self.state_slots[i], (<Storage>self.states[i]).data)
         for leaf in self.leaves:
@@ -325,11 +360,18 @@ cdef class Captured:
                 g.storage.version = leaf.version
                 program.point(leaf.after, g.storage.data)
         for i in range(<Py_ssize_t>self.fresh_slots.size()):
+            if sweep is not None:
+                t = <Tensor>sweep.outs[i]
+                sweep.place(self.fresh_slots[i], t.ptr + sweep.first * self.fresh_sizes[i], self.fresh_sizes[i])
+                continue
             s = new_storage(self.fresh_sizes[i])
             made.append(s)
             program.point(self.fresh_slots[i], s.data)
         try:
-            program.run()
+            if sweep is None:
+                program.run()
+            else:
+                program.run_steps(sweep.count, sweep.slots, sweep.bases, sweep.moves)
         except Exception:
             self.bump(tensors)
             for leaf in self.leaves:
@@ -337,7 +379,8 @@ cdef class Captured:
                     t = leaf.of(tensors)
                     t.grad_ = None
             raise
-        self.bump(tensors)
+        for i in range(1 if sweep is None else sweep.count):
+            self.bump(tensors)
         for leaf in self.leaves:
             if leaf.unchanged and not leaf.writes:
                 continue
@@ -346,6 +389,8 @@ cdef class Captured:
                 t.grad_.bump()
             if not leaf.unchanged:
                 t.grad_ = leaf.kept
+        if sweep is not None:
+            return None
         return self.build(self.output, tensors, made, [None] * (self.n_results + 1))
 
     cdef int bump(self, list tensors) except -1:
@@ -471,6 +516,7 @@ include "capture_record.pxi"
 
 
 include "capture_call.pxi"
+include "capture_steps.pxi"
 
 
 # ==== the explicit form =========================================================================

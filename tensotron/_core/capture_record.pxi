@@ -224,7 +224,7 @@ cdef class Recording:
                 r.made = index[r.slot]
         if c.backward is not None:
             c.backward.saved = [(slot, index[source]) for slot, source in c.backward.saved]
-        c.n_results = len(self.results)
+        c.results, c.n_results = self.results, len(self.results)
         c.plain = -1
         return c
 

@@ -26,7 +26,7 @@ cdef class Program:
     cdef list held             # what records point into
     cdef Py_ssize_t first      # records before it are run once
     cdef list constants        # storages of what they compute
-    cdef inline void point(self, int slot, char* base) noexcept:
+    cdef inline void point(self, int slot, char* base) noexcept nogil:
         cdef size_t k
         if self.slots[slot].base != base:
             self.slots[slot].base = base
@@ -41,6 +41,8 @@ cdef class Program:
         if self.long_ < 0:
             self.long_ = backend.are_long(self.records, self.n)
         return self.long_
+    cdef int run_steps(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides) except -1
+    cdef int step_through(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides, bint let_go) noexcept nogil
     cdef int wait(self) except -1     # until no other thread runs it: operands must not be moved before
     cdef int run_constants(self, Py_ssize_t n, list slots, list sizes) except -1
     cdef int place(self, Arg* a, dict slot_of, dict base_of) except -1

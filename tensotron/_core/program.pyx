@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from libcpp.vector cimport vector
 from posix.unistd cimport usleep
 
 from tensotron._core.tensor cimport Storage, Tensor, empty, new_storage
@@ -153,6 +154,35 @@ cdef class Program:
         if status:
             self.failed += self.first
             backend.raise_status(status, self.records + self.failed)
+        return 0
+
+    cdef int run_steps(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides) except -1:
+        """`count` runs; slots[k] lies strides[k] bytes further on in each."""
+        cdef int status
+        cdef bint let_go = backend.may_let_go()
+        self.running, self.forks = let_go, backend.forks()
+        if let_go:
+            with nogil:
+                status = self.step_through(count, slots, bases, strides, True)
+        else:
+            status = self.step_through(count, slots, bases, strides, False)
+        self.running = False
+        if status:
+            self.failed += self.first
+            backend.raise_status(status, self.records + self.failed)
+        return 0
+
+    cdef int step_through(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides,
+                          bint let_go) noexcept nogil:
+        cdef Py_ssize_t i
+        cdef size_t k
+        cdef int status
+        for i in range(count):
+            for k in range(slots.size()):
+                self.point(slots[k], bases[k] + i * strides[k])
+            status = backend.run_through(self.records + self.first, self.n - self.first, &self.failed, let_go)
+            if status:
+                return status
         return 0
 
     cdef int run_constants(self, Py_ssize_t n, list slots, list sizes) except -1:
