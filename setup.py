@@ -53,7 +53,8 @@ if SANITIZE:
 
 
 KERNELS = sorted(CPU.glob("kernels*.cpp"))
-HEADERS = [p for d in (CPU, Path("tensotron/_ops"), Path("tensotron/_core")) for p in d.iterdir() if p.suffix in (".h", ".def", ".inc")]
+SOURCES = (CPU, Path("tensotron/_ops"), Path("tensotron/_core"))
+HEADERS = [p for d in SOURCES for p in d.iterdir() if p.suffix in (".h", ".def", ".inc")]
 
 
 def modules() -> list[Extension]:

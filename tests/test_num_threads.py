@@ -61,7 +61,10 @@ def test_products(m, n, k, transpose, dtype):
     check(lambda: (a.t() if transpose[0] else a) @ (b.t() if transpose[1] else b))
 
 
-@pytest.mark.parametrize("m, n, k", [(1, 3000, 1000), (3000, 1, 1000), (2, 1501, 900), (1501, 2, 900), (5, 1000, 1300), (4, 129, 9000)])
+FEW = [(1, 3000, 1000), (3000, 1, 1000), (2, 1501, 900), (1501, 2, 900), (5, 1000, 1300), (4, 129, 9000)]
+
+
+@pytest.mark.parametrize("m, n, k", FEW)
 def test_products_with_few_rows_or_columns(m, n, k):
     a, b = rand(m, k), rand(n, k, seed=1)
     check(lambda: a @ b.t())
@@ -81,15 +84,15 @@ def test_products_with_bias_activation_and_batches():
 
 CONVOLUTIONS = [
     # N, C, H, W, O, K, options
-    (9, 4, 40, 40, 32, 8, dict(stride=4)),
-    (8, 32, 15, 15, 64, 4, dict(stride=2)),
+    (9, 4, 40, 40, 32, 8, {"stride": 4}),
+    (8, 32, 15, 15, 64, 4, {"stride": 2}),
     (8, 64, 9, 9, 64, 3, {}),
-    (16, 1, 28, 28, 8, 3, dict(padding=1)),
-    (16, 8, 14, 14, 16, 3, dict(padding=1)),
-    (7, 12, 20, 17, 24, 3, dict(padding=2, dilation=2, groups=4)),
-    (8, 32, 16, 16, 32, 3, dict(padding=1, groups=32)),
-    (1, 16, 64, 64, 48, 5, dict(padding=2)),
-    (6, 3, 30, 31, 5, 5, dict(stride=(2, 3), padding=(1, 2))),
+    (16, 1, 28, 28, 8, 3, {"padding": 1}),
+    (16, 8, 14, 14, 16, 3, {"padding": 1}),
+    (7, 12, 20, 17, 24, 3, {"padding": 2, "dilation": 2, "groups": 4}),
+    (8, 32, 16, 16, 32, 3, {"padding": 1, "groups": 32}),
+    (1, 16, 64, 64, 48, 5, {"padding": 2}),
+    (6, 3, 30, 31, 5, 5, {"stride": (2, 3), "padding": (1, 2)}),
 ]
 
 
