@@ -7,10 +7,10 @@ from libc.stdint cimport int64_t
 from tensotron._autograd.elementwise cimport result_type_of, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    FnNode, Tensor, add_method, alias, any_requires, attach, check_inplace, copy_into, empty, empty_like, empty_of,
-    fill_with, grad_enabled, materialise, rebase, record, run, same_shape, shape_of, wrap_dim)
+    FnNode, Tensor, add_method, alias, any_requires, attach, begin, check_inplace, copy_into, empty, empty_like, empty_of,
+    fill_with, grad_enabled, materialise, rebase, record, run, same_shape, set_arg, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
-from tensotron._cpu.backend cimport I64, U8
+from tensotron._cpu.backend cimport I64, Record, U8
 
 cdef extern from *:
     """
@@ -97,6 +97,43 @@ cdef object slope(int op, object x, object t, double p):
     return x.sigmoid() - t
 
 
+cdef void operand(Record* r, int k, Tensor t, int dt) noexcept:
+    cdef int d
+    if t is None:
+        r.arg[k].data = NULL
+        r.arg[k].buffer = NULL
+        r.arg[k].dtype = dt
+        r.arg[k].is_const = 0
+        return
+    set_arg(r, k, t)
+    if t.nd <= 8:
+        for d in range(t.nd):
+            r.arg[k].stride[d] = t.strides[d]
+            if k == 0:
+                r.size[d] = t.sizes[d]
+        if k == 0:
+            r.ndim = t.nd
+
+
+cdef int launch(int kernel, int op, int nout, int nin, Tensor a, Tensor b, Tensor c, Tensor d, Tensor e, int reduction, double p,
+                int dt) except -1:
+    """run() for the two kernels of elementwise losses; the last input is the target."""
+    cdef Record r
+    cdef Tensor target = c if nout == 1 else e
+    begin(&r, kernel, op, nout, nin, dt)
+    r.ndim = 0
+    operand(&r, 0, a, dt)
+    operand(&r, 1, b, dt)
+    operand(&r, 2, c, dt)
+    if nout + nin == 5:
+        operand(&r, 3, d, dt)
+        operand(&r, 4, e, dt)
+    r.ints[0] = target.n
+    r.ints[1] = reduction
+    r.reals[0] = p
+    return backend.launch(&r)
+
+
 def _loss_backward(FnNode node, Tensor g):
     cdef Tensor x = <Tensor>node.saved(0), t = <Tensor>node.saved(1), gx = None, gt = None
     cdef int dt
@@ -111,7 +148,7 @@ def _loss_backward(FnNode node, Tensor g):
             gx = empty(x.nd, x.sizes, dt)
         if node.next_node(1) is not None:
             gt = empty(x.nd, x.sizes, dt)
-        run(K_loss_backward, op, (gx, gt), (materialise(g, dt), materialise(x, dt), materialise(t, dt)), (x.n, reduction), (p,), dt)
+        launch(K_loss_backward, op, 2, 3, gx, gt, materialise(g, dt), materialise(x, dt), materialise(t, dt), reduction, p, dt)
     if gx is not None and gx.dt != x.dt:
         gx = gx.to(dt_.of_code(x.dt))
     if gt is not None and gt.dt != t.dt:
@@ -125,8 +162,8 @@ cdef Tensor elementwise_loss(int op, str node, str kernel, Tensor x, Tensor t, i
     if not dt_.is_float(dt):
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{TITLES[dt]}'")
     y = empty(x.nd, x.sizes, dt) if reduction == NONE else empty(0, NULL, dt)
-    run(K_loss, op, (y,), (materialise(x, dt), materialise(t, dt)), (x.n, reduction), (p,), dt)
-    if grad_enabled() and any_requires((x, t)):
+    launch(K_loss, op, 1, 2, y, materialise(x, dt), materialise(t, dt), None, None, reduction, p, dt)
+    if grad_enabled() and (x.requires() or t.requires()):
         attach(y, node, _loss_backward, (x, t), (x, t), (op, reduction, p, dt))
     return y
 
