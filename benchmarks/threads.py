@@ -13,11 +13,12 @@ import threading
 import time
 from importlib import import_module
 
-from harness import HERE, REFERENCE, libraries, main, python, runner, workloads
+from harness import HERE, REFERENCE, libraries, main, python, repeat, runner, workloads
 
 SPLIT = {"gemm_1024": ("eager",), "cnn_atari_b32": ("eager", "compile")}
-REPLAYED = {"mlp_small": ("compile",)}
-COLUMN = {"eager": "tensotron", "compile": "captured"}
+REPLAYED = {"mlp_small": ("compile",), "train_b32": ("steps",)}  # steps: MANY replays in one call
+COLUMN = {"eager": "tensotron", "compile": "captured", "steps": "captured"}
+MANY = 100
 
 
 def together(commands):
@@ -45,9 +46,18 @@ def split(lib, mode, name, seconds, cores):
     return rate(*together([command(2, *cores)]), name) / apart
 
 
+def net(lib, mode, name):
+    """run(n) of n calls of a step."""
+    if mode != "steps":
+        return runner(workloads(lib, mode)["WORK"][name]())
+    work, torch = workloads(lib)["WORK"][name](), import_module(lib)
+    batches = [torch.stack([data] * MANY) for data in work.data]
+    return repeat("step(*batches)", step=torch.compile(work.step, steps=MANY), batches=batches)
+
+
 def step(lib, mode, name, seconds, count):
-    """Steps a second of as many Python threads, each with a net of its own; in this process."""
-    runs = [runner(workloads(lib, mode)["WORK"][name]()) for _ in range(count)]
+    """Calls a second of as many Python threads, each with a net of its own; in this process."""
+    runs = [net(lib, mode, name) for _ in range(count)]
     for run in runs:
         run(20)
     began = time.perf_counter()
