@@ -249,6 +249,7 @@ cdef class Captured:
     cdef vector[int64_t] fresh_sizes
     cdef list results              # the Result objects in it
     cdef int n_results
+    cdef Result single             # the only result, a tensor made anew without a history to be differentiated; or None
     cdef Py_ssize_t plain          # number of arguments if `take_plain` may be used, else -1
 
     cdef bint matches(self, list spec, list tensors) except -1:
@@ -391,6 +392,8 @@ cdef class Captured:
                 t.grad_ = leaf.kept
         if sweep is not None:
             return None
+        if self.single is not None:
+            return self.tensor(self.single, tensors, made, None)
         return self.build(self.output, tensors, made, [None] * (self.n_results + 1))
 
     cdef int bump(self, list tensors) except -1:

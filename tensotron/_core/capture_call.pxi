@@ -172,7 +172,7 @@ cdef object call_compiled(object f, PyObject** args, size_t nargs, PyObject* nam
     cdef Compiled self = <Compiled>f
     cdef Captured c
     cdef list tensors
-    cdef dict keywords = {}
+    cdef dict keywords
     cdef Py_ssize_t i, n = PyVectorcall_NARGS(nargs)
     if names == NULL and not watch.capturing:
         for c in self.captured:
@@ -183,6 +183,7 @@ cdef object call_compiled(object f, PyObject** args, size_t nargs, PyObject* nam
                 if tensors is not None and c.holds(tensors):
                     self.replays += 1
                     return c.replay(tensors)
+    keywords = {}
     if names != NULL:
         for i in range(len(<tuple>names)):
             keywords[(<tuple>names)[i]] = <object>args[n + i]

@@ -226,6 +226,10 @@ cdef class Recording:
             c.backward.saved = [(slot, index[source]) for slot, source in c.backward.saved]
         c.results, c.n_results = self.results, len(self.results)
         c.plain = -1
+        if type(c.output) is Result:
+            r = <Result>c.output
+            if r.slot >= 0 and r.leaf < 0 and r.live < 0:
+                c.single = r
         return c
 
     cdef int find_leaves(self) except -1:
