@@ -71,7 +71,7 @@ int k_conv_forward(const Record& r) {
 template <class T>
 static inline void conv_backward_input_direct(const ConvShape& s, T* gx, const T* gy, const T* w, const T* bias) {
   const int64_t Cg = s.Cg(), Og = s.Og();
-  for (int64_t i = 0; i < s.N * s.C * s.H * s.W; i++) gx[i] = bias ? bias[i / (s.H * s.W) % s.C] : T(0);
+  conv_fill_bias(s, gx, bias);
   for (int64_t n = 0; n < s.N; n++)
     for (int64_t o = 0; o < s.O; o++)
       for (int64_t oh = 0; oh < s.OH; oh++)

@@ -115,5 +115,49 @@ static inline void conv_flatten(T* dst, const T* src, int64_t rows, int64_t cols
   }
 }
 
+// ---------------------------------------------------------------- gradient of the input, common to all methods
+template <class T>
+static inline void conv_fill_bias(const ConvShape& s, T* gx, const T* bias) {
+  const int64_t area = s.H * s.W;
+  for (int64_t i = 0; i < s.N * s.C; i++)
+    for (int64_t j = 0; j < area; j++) gx[i * area + j] = bias ? bias[i % s.C] : T(0);
+}
+
+// The planes of gy of one group with the rows and columns around them that a position of the input can ask for.
+struct ConvGradient {
+  int64_t reach_h, reach_w, H, W, plane;
+
+  explicit ConvGradient(const ConvShape& s)
+      : reach_h((s.KH - 1) * s.DH / s.SH), reach_w((s.KW - 1) * s.DW / s.SW),
+        H((s.PH + s.H - 1) / s.SH + 1 + reach_h), W((s.PW + s.W - 1) / s.SW + 1 + reach_w), plane(H * W) {}
+
+  // Where tap (i, j) of output channel o begins.
+  int64_t offset(const ConvAxis& ah, const ConvAxis& aw, int64_t o, int64_t i, int64_t j) const {
+    return o * plane + (reach_h - ah.shift[i]) * W + reach_w - aw.shift[j];
+  }
+  template <class T>
+  void load(const ConvShape& s, T* to, const T* gy, int64_t n, int64_t g) const {
+    for (int64_t o = 0; o < s.Og(); o++)
+      conv_flatten(to + o * plane, gy + (n * s.O + g * s.Og() + o) * s.OH * s.OW, H, W, s.OH, s.OW, 1, 1, -reach_h, -reach_w);
+  }
+};
+
+// The positions of the input in stride phase q: rows h0 to h1 and columns w0 to w1, position (h, w) being row
+// h * SH + qh - PH and column w * SW + qw - PW.
+struct ConvPhase {
+  int64_t qh, qw, h0, w0, h1, w1;
+
+  ConvPhase(const ConvShape& s, const ConvAxis& ah, const ConvAxis& aw, int64_t q)
+      : qh(ah.phase[q / aw.phases]), qw(aw.phase[q % aw.phases]),
+        h0(conv_max(conv_ceil_div(s.PH - qh, s.SH), 0)), w0(conv_max(conv_ceil_div(s.PW - qw, s.SW), 0)),
+        h1(conv_floor_div(s.PH + s.H - 1 - qh, s.SH)), w1(conv_floor_div(s.PW + s.W - 1 - qw, s.SW)) {}
+
+  // Element of gx, whose plane begins at `plane`.
+  template <class T>
+  T* at(const ConvShape& s, T* plane, int64_t h) const {
+    return plane + (h * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
+  }
+};
+
 }  // namespace TENSOTRON_ISA
 }  // namespace tensotron

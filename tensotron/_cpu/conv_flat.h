@@ -196,14 +196,12 @@ static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const 
 template <class T>
 static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* gy, const T* w, const T* bias) {
   constexpr int L = Vec<T>::size;
-  const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW, area = s.H * s.W;
-  const int64_t reach_h = (s.KH - 1) * s.DH / s.SH, reach_w = (s.KW - 1) * s.DW / s.SW;
-  // Rows of gy are stored from -reach to the last one a position inside the input can ask for.
-  const int64_t Hg = (s.PH + s.H - 1) / s.SH + 1 + reach_h, Wg = (s.PW + s.W - 1) / s.SW + 1 + reach_w;
-  const int64_t plane = Hg * Wg, nvec_max = (plane + L - 1) / L, tile = ConvTile<T>::rows;
+  const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW;
+  const ConvGradient from(s);
+  const int64_t nvec_max = (from.plane + L - 1) / L, tile = ConvTile<T>::rows;
   const int64_t max_phases = conv_min(s.SH, s.KH) * conv_min(s.SW, s.KW);
   const int team = conv_team(s);
-  int64_t xsize = Og * plane + L, ysize = tile * nvec_max * L, bsize = tile;
+  int64_t xsize = Og * from.plane + L, ysize = tile * nvec_max * L, bsize = tile;
   ConvAxis ah, aw;
   ConvArena a{nullptr, 0};
   int64_t *off = nullptr, *count = nullptr;
@@ -222,10 +220,7 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
   ah.fill(s.KH, s.SH, s.DH);
   aw.fill(s.KW, s.SW, s.DW);
   const int64_t phases = ah.phases * aw.phases;
-  if (phases < s.SH * s.SW)  // positions between the taps
-    for (int64_t n = 0, c = 0; n < s.N; n++)
-      for (c = 0; c < s.C; c++)
-        for (int64_t i = 0; i < area; i++) gx[(n * s.C + c) * area + i] = bias ? bias[c] : T(0);
+  if (phases < s.SH * s.SW) conv_fill_bias(s, gx, bias);  // positions between the taps
   int64_t* fill = off;
   for (int64_t q = 0; q < phases; q++) {
     const int64_t* start = fill;
@@ -233,7 +228,7 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
       for (int64_t i = 0; i < s.KH; i++)
         for (int64_t j = 0; j < s.KW; j++)
           if (ah.slot[i] == q / aw.phases && aw.slot[j] == q % aw.phases)
-            *fill++ = o * plane + (reach_h - ah.shift[i]) * Wg + reach_w - aw.shift[j];
+            *fill++ = from.offset(ah, aw, o, i, j);
     count[q] = fill - start;
   }
   T* Ap = A;
@@ -255,27 +250,23 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
     for (int64_t n = begin; n < end; n++) {
       const T* Am = A;
       for (int64_t g = 0; g < s.G; g++) {
-        for (int64_t o = 0; o < Og; o++)
-          conv_flatten(image + o * plane, gy + (n * s.O + g * Og + o) * s.OH * s.OW, Hg, Wg, s.OH, s.OW, 1, 1, -reach_h,
-                       -reach_w);
+        from.load(s, image, gy, n, g);
         const int64_t* po = off;
         for (int64_t q = 0; q < phases; q++) {
-          const int64_t qh = ah.phase[q / aw.phases], qw = aw.phase[q % aw.phases];
-          const int64_t h0 = conv_max(conv_ceil_div(s.PH - qh, s.SH), 0), w0 = conv_max(conv_ceil_div(s.PW - qw, s.SW), 0);
-          const int64_t h1 = conv_floor_div(s.PH + s.H - 1 - qh, s.SH), w1 = conv_floor_div(s.PW + s.W - 1 - qw, s.SW);
-          const bool any = h1 >= h0 && w1 >= w0;
-          const int64_t P = (h1 - h0) * Wg + w1 - w0 + 1, nvec = (P + L - 1) / L;
+          const ConvPhase to(s, ah, aw, q);
+          const bool any = to.h1 >= to.h0 && to.w1 >= to.w0;
+          const int64_t width = to.w1 - to.w0 + 1, P = (to.h1 - to.h0) * from.W + width, nvec = (P + L - 1) / L;
           for (int64_t m = 0; m < Cg;) {
             int rows = conv_pick_rows(Cg - m, tile);
             if (any) {
               for (int i = 0; i < rows; i++) first[i] = bias && m + i < Cg ? bias[g * Cg + m + i] : T(0);
-              conv_product(rows, count[q], Am, image + h0 * Wg + w0, po, first, out, nvec * L, nvec);
+              conv_product(rows, count[q], Am, image + to.h0 * from.W + to.w0, po, first, out, nvec * L, nvec);
               for (int64_t i = 0; i < rows && m + i < Cg; i++)
-                for (int64_t h = h0; h <= h1; h++) {
-                  T* d = gx + ((n * s.C + g * Cg + m + i) * s.H + h * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
-                  const T* v = out + i * nvec * L + (h - h0) * Wg;
-                  if (s.SW == 1) conv_copy_row(d, v, w1 - w0 + 1);
-                  else for (int64_t c = 0; c <= w1 - w0; c++) d[c * s.SW] = v[c];
+                for (int64_t h = to.h0; h <= to.h1; h++) {
+                  T* d = to.at(s, gx + (n * s.C + g * Cg + m + i) * s.H * s.W, h);
+                  const T* v = out + i * nvec * L + (h - to.h0) * from.W;
+                  if (s.SW == 1) conv_copy_row(d, v, width);
+                  else for (int64_t c = 0; c < width; c++) d[c * s.SW] = v[c];
                 }
             }
             Am += rows * count[q];

@@ -388,13 +388,12 @@ template <class T>
 static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* gy, const T* w, const T* bias) {
   constexpr int L = Vec<T>::size;
   const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW, area = s.H * s.W, nvec = (Cg + L - 1) / L;
-  const int64_t reach_h = (s.KH - 1) * s.DH / s.SH, reach_w = (s.KW - 1) * s.DW / s.SW;
-  const int64_t Hg = (s.PH + s.H - 1) / s.SH + 1 + reach_h, Wg = (s.PW + s.W - 1) / s.SW + 1 + reach_w;
-  const int64_t plane = Hg * Wg, positions = (s.H / s.SH + 1) * (s.W / s.SW + 1);
+  const ConvGradient from(s);
+  const int64_t positions = (s.H / s.SH + 1) * (s.W / s.SW + 1);
   const LanesPlan plan = lanes_plan(nvec, conv_max(s.W / s.SW, 1), true);
   const int64_t lanes = plan.V * L;
   const int team = conv_team(s);
-  int64_t planes = Og * plane, tile = positions * lanes;
+  int64_t planes = Og * from.plane, tile = positions * lanes;
   ConvAxis ah, aw;
   ConvArena a{nullptr, 0};
   int64_t* off = nullptr;
@@ -413,9 +412,7 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
   ah.fill(s.KH, s.SH, s.DH);
   aw.fill(s.KW, s.SW, s.DW);
   const int64_t phases = ah.phases * aw.phases;
-  if (phases < s.SH * s.SW)  // positions between the taps
-    for (int64_t i = 0; i < s.N * s.C; i++)
-      for (int64_t j = 0; j < area; j++) gx[i * area + j] = bias ? bias[i % s.C] : T(0);
+  if (phases < s.SH * s.SW) conv_fill_bias(s, gx, bias);  // positions between the taps
   memset(X, 0, team * planes * sizeof(T));
   // Order of r in a phase: filter row, output channel, filter column.
   int64_t* fill_off = off;
@@ -425,7 +422,7 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
       for (int64_t o = 0; o < Og && ah.slot[i] == q / aw.phases; o++)
         for (int64_t j = 0; j < s.KW; j++)
           if (aw.slot[j] == q % aw.phases)
-            *fill_off++ = o * plane + (reach_h - ah.shift[i]) * Wg + reach_w - aw.shift[j];
+            *fill_off++ = from.offset(ah, aw, o, i, j);
   for (int64_t g = 0; g < s.G; g++)
     for (int64_t l = 0; l < nvec * L; l++) start[g * nvec * L + l] = bias && l < Cg ? bias[g * Cg + l] : T(0);
   for (int64_t g = 0; g < s.G; g++)
@@ -435,29 +432,25 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
           for (int64_t o = 0; o < Og && ah.slot[i] == q / aw.phases; o++)
             for (int64_t j = 0; j < s.KW; j++) {
               if (aw.slot[j] != q % aw.phases) continue;
-              const T* from = w + ((g * Og + o) * Cg + b * lanes) * taps + i * s.KW + j;
-              for (int64_t l = 0; l < lanes; l++) *fill_B++ = b * lanes + l < Cg ? from[l * taps] : T(0);
+              const T* tap = w + ((g * Og + o) * Cg + b * lanes) * taps + i * s.KW + j;
+              for (int64_t l = 0; l < lanes; l++) *fill_B++ = b * lanes + l < Cg ? tap[l * taps] : T(0);
             }
   return parallel(team, s.N, 1, [&](int worker, int64_t begin, int64_t end) {
     T *const image = X + worker * planes, *const out_lanes = Y + worker * tile, *const out_planes = Z + worker * tile;
     for (int64_t n = begin; n < end; n++) {
       const T* Bp = B;
       for (int64_t g = 0; g < s.G; g++) {
-        for (int64_t o = 0; o < Og; o++)
-          conv_flatten(image + o * plane, gy + (n * s.O + g * Og + o) * s.OH * s.OW, Hg, Wg, s.OH, s.OW, 1, 1, -reach_h,
-                       -reach_w);
+        from.load(s, image, gy, n, g);
         const int64_t* po = off;
         for (int64_t q = 0; q < phases; q++) {
-          const int64_t qh = ah.phase[q / aw.phases], qw = aw.phase[q % aw.phases];
+          const ConvPhase to(s, ah, aw, q);
           int64_t nh = 0, nw = 0;  // taps of this phase
           for (int64_t i = 0; i < s.KH; i++) nh += ah.slot[i] == q / aw.phases;
           for (int64_t j = 0; j < s.KW; j++) nw += aw.slot[j] == q % aw.phases;
-          const int64_t h0 = conv_max(conv_ceil_div(s.PH - qh, s.SH), 0), w0 = conv_max(conv_ceil_div(s.PW - qw, s.SW), 0);
-          const int64_t h1 = conv_floor_div(s.PH + s.H - 1 - qh, s.SH), w1 = conv_floor_div(s.PW + s.W - 1 - qw, s.SW);
-          const int64_t width = w1 - w0 + 1, height = h1 - h0 + 1, per_row = Og * nw;
+          const int64_t width = to.w1 - to.w0 + 1, height = to.h1 - to.h0 + 1, per_row = Og * nw;
           for (int64_t b = 0; b < plan.blocks; b++, Bp += nh * per_row * lanes) {
             if (width <= 0 || height <= 0) continue;
-            for (int64_t h = h0; h <= h1; h++) {
+            for (int64_t h = to.h0; h <= to.h1; h++) {
               int64_t lo = nh, hi = 0, t = 0;  // filter rows that meet gy
               for (int64_t i = 0; i < s.KH; i++) {
                 if (ah.slot[i] != q / aw.phases) continue;
@@ -468,9 +461,9 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
                 }
                 t++;
               }
-              LanesCall<T> call{conv_max(hi - lo, 0) * per_row, Bp + lo * per_row * lanes, image + h * Wg + w0,
+              LanesCall<T> call{conv_max(hi - lo, 0) * per_row, Bp + lo * per_row * lanes, image + h * from.W + to.w0,
                                 po + lo * per_row, nullptr, start + (g * plan.blocks + b) * lanes,
-                                out_lanes + (h - h0) * width * lanes, lanes};
+                                out_lanes + (h - to.h0) * width * lanes, lanes};
               lanes_row(plan, call, width, 1, per_row);
             }
             const int64_t channels = conv_min(lanes, Cg - b * lanes);
@@ -482,9 +475,9 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
             lanes_transpose(out_lanes, lanes, width * height, channels, out_planes, width * height, false);
             for (int64_t c = 0; c < channels; c++)
               for (int64_t h = 0; h < height; h++) {
-                T* to = out + c * area + ((h0 + h) * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
-                const T* from = out_planes + (c * height + h) * width;
-                for (int64_t v = 0; v < width; v++) to[v * s.SW] = from[v];
+                T* row = to.at(s, out + c * area, to.h0 + h);
+                const T* v = out_planes + (c * height + h) * width;
+                for (int64_t i = 0; i < width; i++) row[i * s.SW] = v[i];
               }
           }
           po += nh * per_row;
