@@ -8,7 +8,7 @@ from tensotron._autograd.elementwise cimport result_type_of, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     FnNode, Tensor, add_method, alias, any_requires, attach, begin, check_inplace, copy_into, empty, empty_like, empty_of,
-    fill_with, grad_enabled, materialise, rebase, record, run, same_shape, set_arg, shape_of, wrap_dim)
+    fill_with, grad_enabled, materialise, rebase, record, run, same_shape, set_operand, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport I64, Record, U8
 
@@ -97,24 +97,6 @@ cdef object slope(int op, object x, object t, double p):
     return x.sigmoid() - t
 
 
-cdef void operand(Record* r, int k, Tensor t, int dt) noexcept:
-    cdef int d
-    if t is None:
-        r.arg[k].data = NULL
-        r.arg[k].buffer = NULL
-        r.arg[k].dtype = dt
-        r.arg[k].is_const = 0
-        return
-    set_arg(r, k, t)
-    if t.nd <= 8:
-        for d in range(t.nd):
-            r.arg[k].stride[d] = t.strides[d]
-            if k == 0:
-                r.size[d] = t.sizes[d]
-        if k == 0:
-            r.ndim = t.nd
-
-
 cdef int launch(int kernel, int op, int nout, int nin, Tensor a, Tensor b, Tensor c, Tensor d, Tensor e, int reduction, double p,
                 int dt) except -1:
     """run() for the two kernels of elementwise losses; the last input is the target."""
@@ -122,12 +104,12 @@ cdef int launch(int kernel, int op, int nout, int nin, Tensor a, Tensor b, Tenso
     cdef Tensor target = c if nout == 1 else e
     begin(&r, kernel, op, nout, nin, dt)
     r.ndim = 0
-    operand(&r, 0, a, dt)
-    operand(&r, 1, b, dt)
-    operand(&r, 2, c, dt)
+    set_operand(&r, 0, a, dt)
+    set_operand(&r, 1, b, dt)
+    set_operand(&r, 2, c, dt)
     if nout + nin == 5:
-        operand(&r, 3, d, dt)
-        operand(&r, 4, e, dt)
+        set_operand(&r, 3, d, dt)
+        set_operand(&r, 4, e, dt)
     r.ints[0] = target.n
     r.ints[1] = reduction
     r.reals[0] = p

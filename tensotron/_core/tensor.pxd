@@ -192,6 +192,8 @@ cdef int fill_number(Tensor dst, double value) except -1   # of a contiguous flo
 cdef Tensor contiguous(Tensor t)                           # no autograd
 cdef Tensor cast(Tensor t, int dt)                         # no autograd; t itself if it has the dtype
 cdef Tensor materialise(Tensor t, int dt)                  # contiguous and of the dtype
+# set_arg with strides; None: no operand, of dtype `compute`. Operand 0 gives the record its sizes.
+cdef void set_operand(Record* r, int k, Tensor t, int compute) noexcept
 # Any kernel on contiguous operands: outputs, then inputs (None allowed), parameters in order.
 cdef int run(int kernel, int op, tuple outs, tuple ins, tuple ints, tuple reals, int compute) except -1
 cdef object item_of(Tensor t)

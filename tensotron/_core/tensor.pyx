@@ -517,31 +517,34 @@ cdef Tensor materialise(Tensor t, int dt):
     return out
 
 
+cdef void set_operand(Record* r, int k, Tensor t, int compute) noexcept:
+    cdef int d
+    if t is None:
+        r.arg[k].data = NULL
+        r.arg[k].buffer = NULL
+        r.arg[k].dtype = compute
+        r.arg[k].is_const = 0
+        return
+    set_arg(r, k, t)
+    if t.nd <= 8:
+        for d in range(t.nd):
+            r.arg[k].stride[d] = t.strides[d]
+            if k == 0:
+                r.size[d] = t.sizes[d]
+        if k == 0:
+            r.ndim = t.nd
+
+
 cdef int run(int kernel, int op, tuple outs, tuple ins, tuple ints, tuple reals, int compute) except -1:
     """Launches a kernel on operands whose geometry its parameters describe. Operands of at most 8
     dimensions also pass their own strides; None leaves an argument null."""
     cdef Record r
-    cdef Tensor t
-    cdef int k = 0, d
+    cdef int k = 0
     begin(&r, kernel, op, len(outs), len(ins), compute)
     r.ndim = 0
     for group in (outs, ins):
         for x in group:
-            if x is None:
-                r.arg[k].data = NULL
-                r.arg[k].buffer = NULL
-                r.arg[k].dtype = compute
-                r.arg[k].is_const = 0
-            else:
-                t = <Tensor>x
-                set_arg(&r, k, t)
-                if t.nd <= 8:
-                    for d in range(t.nd):
-                        r.arg[k].stride[d] = t.strides[d]
-                        if k == 0:
-                            r.size[d] = t.sizes[d]
-                    if k == 0:
-                        r.ndim = t.nd
+            set_operand(&r, k, <Tensor>x, compute)
             k += 1
     for k in range(len(ints)):
         r.ints[k] = ints[k]
