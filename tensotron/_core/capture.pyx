@@ -14,7 +14,7 @@ from libcpp.vector cimport vector
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.geometry import Size, device
-from tensotron._core.passes import buffers_of, optimise
+from tensotron._core.passes import optimise
 from tensotron._core.program cimport Held, Program
 from tensotron._core.tensor cimport (
     AccumulateGrad, Node, Storage, Tensor, add_edge, as_view, copy_into, empty, empty_of, fill_with, grad_enabled,
@@ -248,7 +248,6 @@ cdef class Captured:
     cdef vector[int] fresh_slots   # of results, and of what a history of theirs keeps
     cdef vector[int64_t] fresh_sizes
     cdef list results              # the Result objects in it
-    cdef int n_results
     cdef Result single             # the only result, a tensor made anew without a history to be differentiated; or None
     cdef Py_ssize_t plain          # number of arguments if `take_plain` may be used, else -1
 
@@ -394,7 +393,7 @@ cdef class Captured:
             return None
         if self.single is not None:
             return self.tensor(self.single, tensors, made, None)
-        return self.build(self.output, tensors, made, [None] * (self.n_results + 1))
+        return self.build(self.output, tensors, made, [None] * (len(self.results) + 1))
 
     cdef int bump(self, list tensors) except -1:
         """Moves the versions of what the records write to on."""
@@ -448,9 +447,9 @@ cdef class Captured:
         if r.freed is not None:
             t.grad_fn_ = freed_node(r.freed, t.dt)
         elif r.live >= 0:
-            if done[self.n_results] is None:
-                done[self.n_results] = self.backward.node(tensors, made)
-            t.grad_fn_ = <Node>done[self.n_results]
+            if done[len(self.results)] is None:
+                done[len(self.results)] = self.backward.node(tensors, made)
+            t.grad_fn_ = <Node>done[len(self.results)]
             t.output_nr = r.live
         return t
 

@@ -178,8 +178,8 @@ cdef class Recording:
                 temporaries[address] = (<Storage>self.created[address]).nbytes
         constants, launches = optimise(self.recorder.records, self.created, temporaries)
         touched = set()
-        for record, _ in constants + launches:
-            touched |= buffers_of(record)
+        for x in constants + launches:
+            touched |= x.touched()
         # slots of everything that records touch
         c.states = []
         c.input_slots.resize(len(self.tensors), -1)
@@ -199,14 +199,14 @@ cdef class Recording:
                 c.state_slots.push_back(self.new_slot(address, s.data))
                 c.states.append(s)
                 s.watched = True
-        c.program = Program([record for record, _ in constants + launches], self.slot_of, self.base_of, self.n_slots)
+        c.program = Program([x.record_now() for x in constants + launches], self.slot_of, self.base_of, self.n_slots)
         c.program.held = list(self.recorder.held)
-        filled = [self.slot_of[address] for record, _ in constants for address in buffers_of(record)]
+        filled = [self.slot_of[address] for x in constants for address in x.touched()]
         sizes = [slots.pop(slot) for slot in filled]
         c.program.plan(slots)
         c.program.run_constants(len(constants), filled, sizes)
         for leaf in self.leaves:  # counted as in the program
-            leaf.since = len(constants) + len([number for _, number in launches if number < leaf.since])
+            leaf.since = len(constants) + len([x for x in launches if x.number < leaf.since])
         c.steps = guards_of(self.recorder.held)
         written = c.program.written()
         c.written_states = [c.states[i] for i in range(len(c.states)) if c.state_slots[i] in written]
@@ -224,7 +224,7 @@ cdef class Recording:
                 r.made = index[r.slot]
         if c.backward is not None:
             c.backward.saved = [(slot, index[source]) for slot, source in c.backward.saved]
-        c.results, c.n_results = self.results, len(self.results)
+        c.results = self.results
         c.plain = -1
         if type(c.output) is Result:
             r = <Result>c.output

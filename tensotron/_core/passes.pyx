@@ -8,13 +8,20 @@ from tensotron._cpu.backend cimport F32, F64, Arg, Record
 cdef extern from *:
     """
     #include "tensotron/_ops/elementwise.h"
+    #include "tensotron/_cpu/gemm.h"
     #include "tensotron/_cpu/record.h"
-    static int tt_activation(int op) {  // GemmActivation of an elementwise row, 0: none
+    static int tt_activation(int op) {  // what a product may do at its end instead of this elementwise row
       using namespace tensotron;
-      return op == row_op(ROW_relu, FORWARD) ? 1 : op == row_op(ROW_tanh, FORWARD) ? 2 : op == row_op(ROW_sigmoid, FORWARD) ? 3 : 0;
+      switch (op) {
+        case row_op(ROW_relu, FORWARD): return GEMM_RELU;
+        case row_op(ROW_tanh, FORWARD): return GEMM_TANH;
+        case row_op(ROW_sigmoid, FORWARD): return GEMM_SIGMOID;
+        default: return GEMM_NONE;
+      }
     }
     """
     int tt_activation(int op) noexcept
+    enum: GEMM_NONE "tensotron::GEMM_NONE"
     enum: K_gemm "tensotron::K_gemm"
     enum: K_elementwise "tensotron::K_elementwise"
     enum: K_fill "tensotron::K_fill"
@@ -51,12 +58,15 @@ cdef class Launch:
     cdef Record* record(self):
         return <Record*><char*>self.data
 
-    cdef bint touches(self, size_t buffer) except -1:
-        return buffer in self.reads or buffer in self.writes
+    def touched(self):
+        return self.reads | self.writes
+
+    def record_now(self):
+        return bytes(self.data)
 
 
 def optimise(list records, dict created, dict temporaries):
-    """(constants, launches): what is run once, and what is run in every replay, as lists of (record, number).
+    """(constants, launches): what is run once, and what is run in every replay.
 
     created: addresses of the storages made in the call; temporaries: {address: bytes} of those that nothing sees
     after it.
@@ -64,51 +74,49 @@ def optimise(list records, dict created, dict temporaries):
     launches = [Launch(b, i) for i, b in enumerate(records)]
     launches = fold_activations(launches, created, temporaries)
     launches = drop_dead(launches, temporaries)
-    constants = [x for x in launches if is_constant(x, launches, temporaries)]
-    return ([(bytes((<Launch>x).data), x.number) for x in constants],
-            [(bytes((<Launch>x).data), x.number) for x in launches if not any([x is c for c in constants])])
-
-
-def buffers_of(bytes record):
-    """Addresses of the buffers that a record reads or writes."""
-    x = Launch(record, 0)
-    return x.reads | x.writes
-
-
-cdef list users_of(list launches, size_t buffer):
-    cdef Launch x
-    return [x for x in launches if x.touches(buffer)]
+    return split_constants(launches, temporaries)
 
 
 # ==== activations go into the product before them ===============================================
 cdef list fold_activations(list launches, dict created, dict temporaries):
-    cdef Launch x, product
-    cdef Record *r
-    cdef Record *g
-    cdef size_t source, target
-    cdef list kept = [], users
+    cdef Launch x
+    cdef list kept = []
+    cdef dict users = {}           # buffer -> the launches that read or write it, in order
     for x in launches:
-        r = x.record()
-        if r.kernel != K_elementwise or not tt_activation(r.op) or r.nout != 1 or r.nin != 1 or r.arg[1].is_const:
+        for buffer in x.touched():
+            users.setdefault(buffer, []).append(x)
+    for x in launches:
+        if not fold(x, users, created, temporaries):
             kept.append(x)
-            continue
-        source, target = <size_t>r.arg[1].buffer, <size_t>r.arg[0].buffer
-        users = users_of(launches, source) if source in temporaries else []
-        if len(users) < 2 or users[1] is not x or (source != target and len(users) != 2):
-            kept.append(x)
-            continue
-        product = <Launch>users[0]
-        g = product.record()
-        if (g.kernel != K_gemm or g.op != 0 or source in product.reads or g.compute != r.compute
-                or not (r.compute == F32 or r.compute == F64) or not covers(g, r)
-                or target not in created or users_of(launches, target)[0] is not (product if source == target else x)):
-            kept.append(x)
-            continue
-        g.op = tt_activation(r.op)
-        g.arg[0].data, g.arg[0].buffer = r.arg[0].data, r.arg[0].buffer
-        product.writes = {target}
-        x.reads, x.writes = set(), set()
     return kept
+
+
+cdef bint fold(Launch x, dict users, dict created, dict temporaries) except -1:
+    """Whether x was an activation that the product which computes its operand now does."""
+    cdef Record* r = x.record()
+    cdef Record* g
+    cdef Launch product
+    cdef size_t source, target
+    cdef list around
+    if r.kernel != K_elementwise or tt_activation(r.op) == GEMM_NONE or r.nout != 1 or r.nin != 1 or r.arg[1].is_const:
+        return False
+    source, target = <size_t>r.arg[1].buffer, <size_t>r.arg[0].buffer
+    if source not in temporaries or target not in created:
+        return False
+    around = <list>users[source]
+    if len(around) < 2 or around[1] is not x or (source != target and len(around) != 2):
+        return False
+    product = <Launch>around[0]
+    g = product.record()
+    if (g.kernel != K_gemm or g.op != GEMM_NONE or source in product.reads or g.compute != r.compute
+            or not (r.compute == F32 or r.compute == F64) or not covers(g, r)
+            or (source != target and users[target][0] is not x)):
+        return False
+    g.op = tt_activation(r.op)
+    g.arg[0].data, g.arg[0].buffer = r.arg[0].data, r.arg[0].buffer
+    product.writes = {target}
+    users[target][0 if source != target else 1] = product
+    return True
 
 
 cdef bint covers(const Record* g, const Record* r) noexcept:
@@ -152,15 +160,18 @@ cdef bint is_pure(const Record* r) noexcept:
 
 
 # ==== what is the same in every replay ==========================================================
-cdef bint is_constant(Launch x, list launches, dict temporaries) except -1:
-    """Whether x fills a small temporary that nothing else writes to."""
-    cdef Launch y
-    if x.record().kernel != K_fill or len(x.writes) != 1:
-        return False
-    (target,) = x.writes
-    if temporaries.get(target, LARGEST_CONSTANT + 1) > LARGEST_CONSTANT:
-        return False
-    for y in launches:
-        if y is not x and target in y.writes:
-            return False
-    return True
+cdef tuple split_constants(list launches, dict temporaries):
+    """Launches that fill a small temporary which nothing else writes to, and the others."""
+    cdef Launch x
+    cdef list constants = [], others = []
+    cdef dict writers = {}         # buffer -> number of launches
+    for x in launches:
+        for buffer in x.writes:
+            writers[buffer] = writers.get(buffer, 0) + 1
+    for x in launches:
+        if x.record().kernel == K_fill and len(x.writes) == 1 and all(
+                [writers[b] == 1 and temporaries.get(b, LARGEST_CONSTANT + 1) <= LARGEST_CONSTANT for b in x.writes]):
+            constants.append(x)
+        else:
+            others.append(x)
+    return constants, others

@@ -146,20 +146,15 @@ cdef class Program:
         return 0
 
     cdef int run(self) except -1:
-        cdef int status
-        cdef bint alone = self.alone()
-        self.running, self.forks = alone, backend.forks()
-        status = backend.run_records(self.records + self.first, self.n - self.first, &self.failed, alone)
-        self.running = False
-        if status:
-            self.failed += self.first
-            backend.raise_status(status, self.records + self.failed)
-        return 0
+        cdef vector[int] slots
+        cdef vector[char*] bases
+        cdef vector[int64_t] strides
+        return self.run_steps(1, slots, bases, strides)
 
     cdef int run_steps(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides) except -1:
         """`count` runs; slots[k] lies strides[k] bytes further on in each."""
         cdef int status
-        cdef bint let_go = backend.may_let_go()
+        cdef bint let_go = (count > 1 or self.alone()) and backend.may_let_go()
         self.running, self.forks = let_go, backend.forks()
         if let_go:
             with nogil:
@@ -180,7 +175,7 @@ cdef class Program:
         for i in range(count):
             for k in range(slots.size()):
                 self.point(slots[k], bases[k] + i * strides[k])
-            status = backend.run_through(self.records + self.first, self.n - self.first, &self.failed, let_go)
+            status = backend.run_records(self.records + self.first, self.n - self.first, &self.failed, let_go)
             if status:
                 return status
         return 0

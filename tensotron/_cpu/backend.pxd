@@ -70,10 +70,8 @@ cdef struct Watch:
     uint64_t modes             # which modules train, hashed: the same again once all modes are as before
 cdef Watch* watch_state() noexcept
 cdef bint recording_here() noexcept
-# Runs records in order until one fails; its status and place. `alone`: the GIL is let go meanwhile.
-cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint alone) noexcept
-# The same as part of something larger; `let_go`: the caller has let the GIL go.
-cdef int run_through(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint let_go) noexcept nogil
+# Runs records in order until one fails; its status and place. `let_go`: the caller has let the GIL go.
+cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint let_go) noexcept nogil
 cdef bint may_let_go() noexcept
 cdef bint are_long(const Record* r, Py_ssize_t n) noexcept  # long enough for that
 cdef int forks() noexcept                     # behind this process

@@ -260,11 +260,11 @@ cdef int launch_over(Record* r, const Iteration& it) except -1:
     return 0
 
 
-cdef int run_through(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint alone) noexcept nogil:
+cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint let_go) noexcept nogil:
     cdef Py_ssize_t i
     cdef int status
     for i in range(n):
-        if alone and r[i].kernel == RANDOM:  # the GIL guards the generators
+        if let_go and r[i].kernel == RANDOM:  # the GIL guards the generators
             with gil:
                 status = active_backend.launch(r[i])
         else:
@@ -273,15 +273,6 @@ cdef int run_through(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint alo
             failed[0] = i
             return status
     return OK
-
-
-cdef int run_records(const Record* r, Py_ssize_t n, Py_ssize_t* failed, bint alone) noexcept:
-    cdef int status
-    if not alone or not may_let_go():
-        return run_through(r, n, failed, False)
-    with nogil:
-        status = run_through(r, n, failed, True)
-    return status
 
 
 cdef bint are_long(const Record* r, Py_ssize_t n) noexcept:

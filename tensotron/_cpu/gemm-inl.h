@@ -12,6 +12,7 @@
 // The order of every sum is a function of shape, strides and ISA only. Except on the dot-product path
 // it does not even depend on M and N: chains of fma over blocks of at most KC of k, added in order (ADR 0033).
 #pragma once
+#include "gemm.h"
 #include "gemm_dot-inl.h"
 #include "gemm_micro-inl.h"
 #include "gemm_pack-inl.h"
@@ -21,8 +22,6 @@
 #include "scratch.h"
 
 namespace tensotron {
-
-enum GemmActivation : uint16_t { GEMM_NONE = 0, GEMM_RELU = 1, GEMM_TANH = 2, GEMM_SIGMOID = 3 };
 
 namespace TENSOTRON_ISA {
 namespace gemm {

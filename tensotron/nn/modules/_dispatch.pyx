@@ -5,7 +5,6 @@ told of, where nothing stands in the way (no class in between defines a name tha
 the operator in its namespace), the operator is called at once.
 """
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
 
 from tensotron._autograd.matmul cimport linear_call
 from tensotron._autograd.pointwise cimport relu_of, sigmoid_of, tanh_of
@@ -92,7 +91,7 @@ def serve(call_impl):
 
 def know(forward, str kind, space=None, str name=None):
     """Tells that the function `forward` calls the operator `name` of the namespace `space` on its one argument."""
-    global n_known, numbered_iter
+    global n_known
     cdef Known* k = &known[n_known]
     import sys
     kept.append((forward, space, name))
