@@ -96,9 +96,6 @@ def rows(full):
         return
     rounds, seconds = (3, 1.0) if full else (1, 0.5)
     for measure, what, names in ((split, "two threads", SPLIT), (replay, "two Python threads", REPLAYED)):
-        if measure is split and not hasattr(import_module("tensotron"), "set_num_threads"):
-            yield {"part": "threads", "name": what, "note": "skipped: tensotron has no set_num_threads"}
-            continue
         for name, modes in names.items():
             shares = {COLUMN[m]: max(measure("tensotron", m, name, seconds, cores) for _ in range(rounds)) for m in modes}
             if "torch" in libraries():

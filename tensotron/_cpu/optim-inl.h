@@ -100,14 +100,18 @@ template <class T> static void sgd_step(const Record& r, const double* h) {
   }
 }
 
-// x / d, correctly rounded, for many x >= 0 and one d whose correctly rounded inverse is known: a division takes
-// as long as a dozen multiplications. Markstein's correction, twice: the first leaves less than one unit in the
-// last place, from where the second is exact. Where it is not a number, x * inverse is what x / d is (inf, nan).
+// x / d, correctly rounded, by the correctly rounded inverse of d: a division takes as long as a dozen
+// multiplications. Markstein's correction, twice: the first leaves less than one unit in the last place, from where
+// the second is exact. No step may leave the normal numbers.
+template <class V> TENSOTRON_INLINE V refined(V x, V d, V inverse) {
+  V q = x * inverse;
+  q = fma(fma(-q, d, x), inverse, q);
+  return fma(fma(-q, d, x), inverse, q);
+}
+// The same for any x >= 0: where that is not a number, x * inverse is what x / d is (inf, nan).
 template <class V> TENSOTRON_INLINE V divide(V x, V d, V inverse) {
-  const V q = x * inverse;
-  V y = fma(fma(-q, d, x), inverse, q);
-  y = fma(fma(-y, d, x), inverse, y);
-  return select(isnan(y), q, y);
+  const V q = refined(x, d, inverse);
+  return select(isnan(q), x * inverse, q);
 }
 
 // a / (s / root2 + eps), every operation rounded correctly. With AVX-512 the other division is multiplied out, too, as
@@ -129,11 +133,6 @@ template <class T> struct AdamQuotient {
     return plain(a, s);
   }
 #if defined(__AVX512F__)
-  static TENSOTRON_MEMBER V refined(V a, V b, V y) {
-    V q = a * y;
-    q = fma(fma(-b, q, a), y, q);
-    return fma(fma(-b, q, a), y, q);
-  }
   TENSOTRON_MEMBER V multiplied(V a, V s) const {
     const V b = refined(s, root2, inverse2) + eps;
     V y((typename V::Raw)_mm512_maskz_rcp14_ps(0xffff, (__m512)b.v));
