@@ -34,10 +34,9 @@ template <class T> struct Problem {
   int activation;
 };
 
-// Blocks: KC of k, so that a panel of B fits L1 or nearly; bytes of packed A and packed B, in L2.
+// Blocks: KC of k, so that a panel of A stays in L1 while it meets a block of B in L2, B_BYTES when packed.
 template <class T> constexpr int64_t KC = (TENSOTRON_VEC_BYTES == 64 ? 1536 : 1024) / sizeof(T);
-constexpr int64_t A_BYTES = TENSOTRON_VEC_BYTES == 64 ? 256 * 1024 : 128 * 1024;
-constexpr int64_t B_BYTES = 512 * 1024;
+constexpr int64_t B_BYTES = TENSOTRON_VEC_BYTES == 64 ? 768 * 1024 : 512 * 1024;
 
 template <class T> static const T* negative_zeros() {
   constexpr int N = MAX_NV * WIDTH<T>;
@@ -128,20 +127,6 @@ template <class T> static int run_dot(const Problem<T>& p) {
   return OK;
 }
 
-// Rows are cut into `count` panels that differ by at most one row.
-struct RowPanels {
-  int64_t count, base, extra;
-  inline RowPanels(int64_t m, int64_t max_rows) : count(1), base(m), extra(0) {
-    if (m > max_rows) {
-      count = (m + max_rows - 1) / max_rows;
-      base = m / count;
-      extra = m % count;
-    }
-  }
-  inline int64_t start(int64_t i) const { return i * base + (i < extra ? i : extra); }
-  inline int64_t rows(int64_t i) const { return base + (i < extra); }
-};
-
 // The micro-kernel writes C itself, unless scaling, strides or a function call for `finish`.
 template <class T> static inline bool is_plain(const Problem<T>& p) {
   return p.c.cs == 1 && p.alpha == T(1) && p.activation <= GEMM_RELU &&
@@ -215,7 +200,7 @@ template <class T> static int run_tiles(const Problem<T>& p) {
   const RowPanels panels(p.m, nv == 4 ? MAX_MR_WIDE : MAX_MR);
   const int64_t kc = p.k < KC<T> ? p.k : KC<T>;
 
-  int64_t nc = p.n, pc = panels.count;
+  int64_t nc = p.n;
   T* bbuf = nullptr;
   T* abuf = nullptr;
   const bool pack_bs = p.b.cs != 1 || pack_tail || (big && panels.count >= 3);
@@ -235,14 +220,8 @@ template <class T> static int run_tiles(const Problem<T>& p) {
   const bool pack_as = big && p.n >= 4 * width && panels.count > 1 &&
                        (p.m * p.k * int64_t(sizeof(T)) >= 1024 * 1024 || a_step >= 4096 || a_step <= -4096 ||
                         (p.a.cs != 1 && p.a.rs != 1));
-  const int64_t panel_size = int64_t(PADDED_ROWS) * kc;
   if (pack_as) {
-    constexpr int64_t most = A_BYTES / sizeof(T) / KC<T> / MAX_MR;
-    if (pc > most) {
-      const int64_t parts = (pc + most - 1) / most;
-      pc = (pc + parts - 1) / parts;
-    }
-    abuf = static_cast<T*>(scratch(SCRATCH_PACK_A, pc * panel_size * sizeof(T)));
+    abuf = static_cast<T*>(scratch(SCRATCH_PACK_A, PADDED_ROWS * kc * sizeof(T)));
     if (!abuf) return OUT_OF_MEMORY;
   }
   const bool prefetch_c = p.m * p.n * int64_t(sizeof(T)) >= 1024 * 1024;
@@ -255,34 +234,30 @@ template <class T> static int run_tiles(const Problem<T>& p) {
       const bool first = kb == 0, last = kb + kn >= p.k;
       const T* bsrc = p.b.data + kb * p.b.rs + jc * p.b.cs;
       if (bbuf) pack_b<T>({bsrc, p.b.rs, p.b.cs}, kn, nb, width, bbuf);
-      for (int64_t ic = 0; ic < panels.count; ic += pc) {
-        const int64_t iend = panels.count - ic < pc ? panels.count : ic + pc;
-        if (abuf)
-          for (int64_t i = ic; i < iend; ++i)
-            pack_a<T>({p.a.data + panels.start(i) * p.a.rs + kb * p.a.cs, p.a.rs, p.a.cs}, panels.rows(i), kn,
-                      PADDED_ROWS, abuf + (i - ic) * panel_size);
+      for (int64_t i = 0; i < panels.count; ++i) {
+        const int64_t row = panels.start(i), rows = panels.rows(i);
+        const T* a = p.a.data + row * p.a.rs + kb * p.a.cs;
+        int64_t rs = p.a.rs, cs = p.a.cs;
+        if (abuf) {
+          pack_a<T>({a, rs, cs}, rows, kn, PADDED_ROWS, abuf);
+          a = abuf, rs = 1, cs = PADDED_ROWS;
+        }
         for (int64_t j = 0; j < nb;) {
           const int64_t left = nb - j;
           const int v = next_width<T>(left, nv);
           const int64_t cols = left < v * W ? left : v * W, lanes = cols - (v - 1) * W;
-          const Micro<T> kernels[2] = {find_micro<T>(panels.base, v), find_micro<T>(panels.rows(0), v)};
+          const Micro<T> run = find_micro<T>(rows, v);
           const T* b = bbuf ? bbuf + (j & -width) * kn + (j & (width - 1)) : bsrc + j;
           const int64_t ldb = bbuf ? width : p.b.rs;
-          for (int64_t i = ic; i < iend; ++i) {
-            const int64_t row = panels.start(i), rows = panels.rows(i);
-            const Micro<T> run = kernels[i < panels.extra];
-            const T* a = abuf ? abuf + (i - ic) * panel_size : p.a.data + row * p.a.rs + kb * p.a.cs;
-            const int64_t rs = abuf ? 1 : p.a.rs, cs = abuf ? PADDED_ROWS : p.a.cs;
-            if (plain) {
-              const Target<T> out = plain_target(p, row, jc + j, first, last);
-              if (prefetch_c)
-                for (int64_t r = 0; r < rows; ++r)
-                  for (int64_t l = 0; l < cols; l += 64 / sizeof(T)) __builtin_prefetch(out.c + r * out.ldc + l, 1);
-              run(kn, a, rs, cs, b, ldb, out, lanes);
-            } else {
-              run(kn, a, rs, cs, b, ldb, {tile, width, nullptr, 0, T(0), T(0)}, lanes);
-              finish(p, tile, width, row, rows, jc + j, cols, first, last);
-            }
+          if (plain) {
+            const Target<T> out = plain_target(p, row, jc + j, first, last);
+            if (prefetch_c)
+              for (int64_t r = 0; r < rows; ++r)
+                for (int64_t l = 0; l < cols; l += 64 / sizeof(T)) __builtin_prefetch(out.c + r * out.ldc + l, 1);
+            run(kn, a, rs, cs, b, ldb, out, lanes);
+          } else {
+            run(kn, a, rs, cs, b, ldb, {tile, width, nullptr, 0, T(0), T(0)}, lanes);
+            finish(p, tile, width, row, rows, jc + j, cols, first, last);
           }
           j += cols;
         }

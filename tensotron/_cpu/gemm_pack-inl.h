@@ -13,50 +13,66 @@ template <class T> struct Mat {
 };
 
 // dst[i * ld + j] = src[i + j * step] for i < k, j < WIDTH: lines adjacent along k become rows of WIDTH
-// elements. Only n lines exist, the others read as zeros.
+// elements. Only n lines exist; the last one is read again for those that do not.
 template <class T>
 static void pack_transposed(const T* src, int64_t step, int64_t n, int64_t k, T* dst, int64_t ld) {
   constexpr int W = WIDTH<T>, L = LANE<T>;
-  int64_t i = 0;
-  if (n == W) {
+  int64_t from[W], i = 0;
+  for (int j = 0; j < W; ++j) from[j] = (j < n ? j : n - 1) * step;
+  const auto blocks = [&](const auto& line) {
     for (; i + L <= k; i += L) {
       Reg<T> r[L];
 #pragma GCC unroll 4
-      for (int j = 0; j < L; ++j) r[j] = load_lanes(src + i + j * step, L * step);
+      for (int j = 0; j < L; ++j) r[j] = load_lanes<T>([&](int l) { return src + i + line(j, l); });
       transpose_lanes<T>(r);
 #pragma GCC unroll 4
       for (int j = 0; j < L; ++j) store(dst + (i + j) * ld, r[j]);
     }
-  }
+  };
+  if (n == W)
+    blocks([&](int j, int l) { return (j + l * L) * step; });
+  else
+    blocks([&](int j, int l) { return from[j + l * L]; });
   for (; i < k; ++i)
-    for (int j = 0; j < W; ++j) dst[i * ld + j] = j < n ? src[i + j * step] : T(0);
+    for (int j = 0; j < W; ++j) dst[i * ld + j] = src[i + from[j]];
 }
 
-// Rows of n adjacent elements, padded with zeros to whole registers.
-template <class T>
-static inline void pack_rows(const T* src, int64_t ss, int64_t rows, int64_t n, T* dst, int64_t ld) {
-  constexpr int W = WIDTH<T>;
-  const int64_t full = n / W * W;
-  const Tail<T> tail(n - full);
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < full; j += W) store(dst + j, load(src + j));
-    if (full < n) store(dst + full, load(src + full, tail));
-    src += ss;
-    dst += ld;
+// Rows are cut into `count` panels that differ by at most one row.
+struct RowPanels {
+  int64_t count, base, extra;
+  inline RowPanels(int64_t m, int64_t max_rows) : count(1), base(m), extra(0) {
+    if (m > max_rows) {
+      count = (m + max_rows - 1) / max_rows;
+      base = m / count;
+      extra = m % count;
+    }
   }
+  inline int64_t start(int64_t i) const { return i * base + (i < extra ? i : extra); }
+  inline int64_t rows(int64_t i) const { return base + (i < extra); }
+};
+
+// A row of n adjacent elements, padded with zeros to whole registers.
+template <class T> static inline void pack_row(const T* src, int64_t n, T* dst) {
+  constexpr int W = WIDTH<T>;
+  for (; n >= W; n -= W, src += W, dst += W) store(dst, load(src));
+  if (n > 0) store(dst, load(src, Tail<T>(n)));
 }
 
 // Columns [0, n) of the k rows of B as panels of `width` columns: row i of panel p at
-// dst + (p * k + i) * width; a last, narrower panel is padded with zeros to whole registers.
+// dst + (p * k + i) * width; a last, narrower panel is padded to whole registers.
 template <class T>
 static void pack_b(Mat<const T> b, int64_t k, int64_t n, int64_t width, T* dst) {
   constexpr int W = WIDTH<T>;
+  if (b.cs == 1) {  // along the rows, as they lie in memory
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t j = 0; j < n; j += width)
+        pack_row(b.data + i * b.rs + j, n - j < width ? n - j : width, dst + j * k + i * width);
+    return;
+  }
   for (int64_t j0 = 0; j0 < n; j0 += width, dst += k * width) {
     const int64_t cols = n - j0 < width ? n - j0 : width;
     const T* src = b.data + j0 * b.cs;
-    if (b.cs == 1) {
-      pack_rows(src, b.rs, k, cols, dst, width);
-    } else if (b.rs == 1) {
+    if (b.rs == 1) {
       for (int64_t j = 0; j < cols; j += W)
         pack_transposed(src + j * b.cs, b.cs, cols - j < W ? cols - j : W, k, dst + j, width);
     } else {
@@ -74,7 +90,7 @@ template <class T>
 static void pack_a(Mat<const T> a, int64_t rows, int64_t k, int64_t padded, T* dst) {
   constexpr int W = WIDTH<T>;
   if (a.rs == 1) {
-    pack_rows(a.data, a.cs, k, rows, dst, padded);
+    for (int64_t i = 0; i < k; ++i) pack_row(a.data + i * a.cs, rows, dst + i * padded);
   } else if (a.cs == 1) {
     for (int64_t r = 0; r < rows; r += W)
       pack_transposed(a.data + r * a.rs, a.rs, rows - r < W ? rows - r : W, k, dst + r, padded);

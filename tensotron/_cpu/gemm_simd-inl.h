@@ -112,22 +112,20 @@ TENSOTRON_INLINE Reg<T> lanes(Reg<T> a, Reg<T> b, Seq<I...>) {
   return __builtin_shuffle(a, b, typename Lane<T>::Int{lane_index<T>(I, ODD)...});
 }
 
-// LANE elements from each of the lines p, p + stride, ...: lane l of the result is line l.
-template <class T> TENSOTRON_INLINE Reg<T> load_lanes(const T* p, int64_t stride) {
+// LANE elements from each of the lines line(0), line(1), ...: lane l of the result is line l.
+template <class T, class Line> TENSOTRON_INLINE Reg<T> load_lanes(const Line& line) {
 #if defined(__AVX512F__)
-  const float *f = reinterpret_cast<const float*>(p), *g = reinterpret_cast<const float*>(p + 2 * stride);
-  const int64_t step = stride * int64_t(sizeof(T) / sizeof(float));
-  __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(f));
-  v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(f + step));
-  v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(g));
-  v = _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(g + step));
+  const auto at = [&](int l) { return _mm_loadu_ps(reinterpret_cast<const float*>(line(l))); };
+  __m512 v = _mm512_castps128_ps512(at(0));
+  v = _mm512_mask_broadcast_f32x4(v, 0x00f0, at(1));
+  v = _mm512_mask_broadcast_f32x4(v, 0x0f00, at(2));
+  v = _mm512_mask_broadcast_f32x4(v, 0xf000, at(3));
   return (Reg<T>)v;
 #elif defined(__AVX2__)
-  const float *f = reinterpret_cast<const float*>(p), *g = reinterpret_cast<const float*>(p + stride);
-  return (Reg<T>)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(f)), _mm_loadu_ps(g), 1);
+  const auto at = [&](int l) { return _mm_loadu_ps(reinterpret_cast<const float*>(line(l))); };
+  return (Reg<T>)_mm256_insertf128_ps(_mm256_castps128_ps256(at(0)), at(1), 1);
 #else
-  (void)stride;
-  return load(p);
+  return load(line(0));
 #endif
 }
 
