@@ -281,30 +281,30 @@ template <class T> static inline bool dots_pay(const Problem<T>& p) {
   return dots < tiles;
 }
 
-// Into how many parts threads cut a product: tiles between packed blocks of B where there are enough of those, for
-// then nothing is packed twice, else between rows too. No part is so small that it could be a dot_one.
+// Into how many parts threads cut a product: tiles between packed blocks of B, and between rows, where neighbouring parts
+// that one thread takes are one product, so that it packs B once. No part is so small that it could be a dot_one.
 struct Cuts {
   int64_t rows, columns;
 };
 template <class T> static Cuts cut(const Problem<T>& p, bool dots, int64_t batch, int team) {
   constexpr int64_t BLOCK = B_BYTES / sizeof(T) / KC<T> / (4 * WIDTH<T>) * (4 * WIDTH<T>), LEAST = 128;
-  const int64_t wanted = (3 * team + batch - 1) / batch;
+  const int64_t wanted = (8 * team + batch - 1) / batch;
   const auto most = [](int64_t n) { return n < 2 * LEAST ? int64_t(1) : n / LEAST; };
   const auto smaller = [](int64_t a, int64_t b) { return a < b ? a : b; };
   if (wanted <= 1) return {1, 1};
   if (dots) return p.n >= p.m ? Cuts{1, smaller(wanted, most(p.n))} : Cuts{smaller(wanted, most(p.m)), 1};
   Cuts c = {1, (p.n + BLOCK - 1) / BLOCK};
-  if (c.columns >= 2 * team) return c;
   c.rows = smaller((wanted + c.columns - 1) / c.columns, most(p.m));
   if (c.rows * c.columns < wanted && c.columns < most(p.n)) c.columns = smaller((wanted + c.rows - 1) / c.rows, most(p.n));
   return c;
 }
 
-// Part (i, j) of a product; columns are cut at multiples of `unit`.
-template <class T> static inline void take_part(Problem<T>& p, const Cuts& cuts, int64_t i, int64_t j, int64_t unit) {
+// Rows [first, last) of the cuts, column j, of a product; columns are cut at multiples of `unit`.
+template <class T>
+static inline void take_part(Problem<T>& p, const Cuts& cuts, int64_t first, int64_t last, int64_t j, int64_t unit) {
   if (cuts.rows > 1) {
-    const int64_t from = p.m * i / cuts.rows;
-    p.m = p.m * (i + 1) / cuts.rows - from;
+    const int64_t from = p.m * first / cuts.rows;
+    p.m = p.m * last / cuts.rows - from;
     p.c.data += from * p.c.rs;
     p.a.data += from * p.a.rs;
     if (p.d.data) p.d.data += from * p.d.rs;
@@ -362,16 +362,16 @@ template <class T> static int run_real(const Record& r) {
   const int team = team_for(double(batch) * double(p.m) * double(p.n) * double(p.k + 16) / 25);
   if (team > 1) {
     const Cuts cuts = cut<T>(p, dots, batch, team);
-    const int64_t parts = cuts.rows * cuts.columns;
-    return parallel(team, batch * parts, 1, [&](int, int64_t begin, int64_t end) {
-      for (int64_t u = begin; u < end; ++u) {
-        const int64_t i = u / parts, part = u % parts;
+    return parallel(team, batch * cuts.columns * cuts.rows, 1, [&](int, int64_t begin, int64_t end) {
+      for (int64_t u = begin, next; u < end; u = next) {
+        const int64_t block = u / cuts.rows, i = block / cuts.columns, j = block % cuts.columns;
+        next = (block + 1) * cuts.rows < end ? (block + 1) * cuts.rows : end;
         Problem<T> q = p;
         q.c.data += i * c.stride[0];
         q.a.data += i * step_a;
         q.b.data += i * step_b;
         q.d.data += i * step_d;
-        take_part(q, cuts, part / cuts.columns, part % cuts.columns, dots ? 1 : 4 * WIDTH<T>);
+        take_part(q, cuts, u - block * cuts.rows, next - block * cuts.rows, j, dots ? 1 : 4 * WIDTH<T>);
         const int status = dots ? run_dot(q) : run_tiles(q);
         if (status != OK) return status;
       }

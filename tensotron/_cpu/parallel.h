@@ -18,8 +18,7 @@ static inline int team_for(double ns) {
 // asks for is its thread's own.
 template <class F> static inline int parallel(int team, int64_t units, int64_t grain, const F& f) {
   if (team == 1 || units <= grain) return f(0, int64_t(0), units);
-  const int64_t few = units / (8 * int64_t(team));  // pieces of at least this many: the last ones should end together
-  return pool_run(team, units, few > grain ? few : grain,
+  return pool_run(team, units, grain,
                   [](void* c, int worker, int64_t begin, int64_t end) {
                     return int((*static_cast<const F*>(c))(worker, begin, end));
                   },

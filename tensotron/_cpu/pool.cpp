@@ -87,17 +87,22 @@ bool spin_until(bool spins, F ready) {
   return false;
 }
 
+// Large pieces first, for less is done twice in them; small ones last, so that all members end together though one may be
+// slower.
 void share(Pool& p, int worker) {
+  int64_t begin = p.next.load(std::memory_order_relaxed);
   for (;;) {
-    const int64_t begin = p.next.fetch_add(p.grain, std::memory_order_relaxed);
     if (begin >= p.units) return;
-    const int64_t end = p.units - begin < p.grain ? p.units : begin + p.grain;
+    const int64_t left = p.units - begin, part = left / (2 * p.team), wanted = part > p.grain ? part : p.grain;
+    const int64_t end = left < wanted ? p.units : begin + wanted;
+    if (!p.next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
     const int status = p.fn(p.context, worker, begin, end);
     if (status != OK) {
       int none = OK;
       p.status.compare_exchange_strong(none, status);
       p.next.store(p.units, std::memory_order_relaxed);
     }
+    begin = p.next.load(std::memory_order_relaxed);
   }
 }
 

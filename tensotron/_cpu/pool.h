@@ -14,7 +14,7 @@ typedef int (*PoolFn)(void* context, int worker, int64_t begin, int64_t end);
 
 extern std::atomic<int> pool_size;  // threads wanted, the launching one among them; 1: no pool
 
-// Calls fn for all of [0, units), `grain` at a time, on up to `team` threads; each has a number below `team` that no
+// Calls fn for all of [0, units), in pieces of at least `grain`, on up to `team` threads; each has a number below `team` that no
 // other one has meanwhile. The first status that is not OK, after which no new units are started.
 int pool_run(int team, int64_t units, int64_t grain, PoolFn fn, void* context);
 
