@@ -149,11 +149,12 @@ static inline void conv_backward_bias(const Record& r) {
   ConvShape s = conv_shape(r);
   const int64_t area = s.OH * s.OW;
   T* gb = (T*)r.arg[0].data;
-  parallel(team_for(double(s.N) * double(s.O * area) / 8), s.O, 1, [&](int, int64_t begin, int64_t end) {
+  const T* gy = (const T*)r.arg[1].data;
+  parallel(team_for(double(s.N) * double(s.O * area) / 8), s.O, 1, [=](int, int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; o++) {
       T total = 0;
       for (int64_t n = 0; n < s.N; n++) {
-        const T* p = (const T*)r.arg[1].data + (n * s.O + o) * area;
+        const T* p = gy + (n * s.O + o) * area;
         Vec<T> a0(T(0)), a1(T(0));
         int64_t i = 0;
         for (; i + 2 * L <= area; i += 2 * L) {

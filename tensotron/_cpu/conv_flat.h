@@ -157,7 +157,7 @@ static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const 
       m += rows;
     }
   memset(X, 0, team * xsize * sizeof(T));
-  return parallel(team, (s.N + nb - 1) / nb, 1, [&](int worker, int64_t begin, int64_t end) {
+  return parallel(team, (s.N + nb - 1) / nb, 1, [=](int worker, int64_t begin, int64_t end) {
     T *const image = X + worker * xsize, *const out = Y + worker * ysize, *const first = B + worker * bsize;
     for (int64_t n = begin * nb; n < conv_min(end * nb, s.N); n += nb) {
       const int64_t images = conv_min(nb, s.N - n);
@@ -245,7 +245,7 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
         m += rows;
       }
   memset(X, 0, team * xsize * sizeof(T));
-  return parallel(team, s.N, 1, [&](int worker, int64_t begin, int64_t end) {
+  return parallel(team, s.N, 1, [=](int worker, int64_t begin, int64_t end) {
     T *const image = X + worker * xsize, *const out = Y + worker * ysize, *const first = B + worker * bsize;
     for (int64_t n = begin; n < end; n++) {
       const T* Am = A;
@@ -352,7 +352,7 @@ static inline int conv_backward_weight_flat(const ConvShape& s, T* gw, const T* 
   for (int64_t k = K; k < K + C; k++) off[k] = off[K - 1];  // a last tile computes them again
   // A unit is a tile of channels: few pieces, for each needs a copy of x.
   const int64_t units = s.G * tiles;
-  return parallel(team, units, (units + team - 1) / team, [&](int worker, int64_t begin, int64_t end) {
+  return parallel(team, units, (units + team - 1) / team, [=](int worker, int64_t begin, int64_t end) {
     T *const image = X + worker * xsize, *const grads = Y + worker * ysize;
     for (int64_t n = 0; n < s.N; n += nb) {
       const int64_t images = conv_min(nb, s.N - n);

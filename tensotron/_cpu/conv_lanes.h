@@ -309,7 +309,7 @@ static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const
       for (int64_t l = 0; l < lanes; l++)
         start[(g * plan.blocks + b) * lanes + l] = bias && l < n ? bias[g * Og + first + l] : T(0);
     }
-  return parallel(team, s.N * s.G, 1, [&](int worker, int64_t begin, int64_t end) {
+  return parallel(team, s.N * s.G, 1, [=](int worker, int64_t begin, int64_t end) {
     T* const mine = Y + worker * tile;
     for (int64_t u = begin; u < end; u++) {
       const int64_t n = u / s.G, g = u % s.G;
@@ -356,7 +356,7 @@ static inline int conv_backward_weight_lanes(const ConvShape& s, T* gw, const T*
   memset(sum, 0, s.G * nvec * L * Kp * sizeof(T));
   // A unit is a tile of taps of one block of channels: few pieces, for each transposes what it needs of gy.
   const int64_t units = s.G * plan.blocks * tiles;
-  parallel(team, units, (units + team - 1) / team, [&](int worker, int64_t begin, int64_t end) {
+  parallel(team, units, (units + team - 1) / team, [=](int worker, int64_t begin, int64_t end) {
     T* const mine = B + worker * transposed;
     for (int64_t n = 0; n < s.N; n++) {
       const T* X = nullptr;
@@ -435,7 +435,7 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
               const T* tap = w + ((g * Og + o) * Cg + b * lanes) * taps + i * s.KW + j;
               for (int64_t l = 0; l < lanes; l++) *fill_B++ = b * lanes + l < Cg ? tap[l * taps] : T(0);
             }
-  return parallel(team, s.N, 1, [&](int worker, int64_t begin, int64_t end) {
+  return parallel(team, s.N, 1, [=](int worker, int64_t begin, int64_t end) {
     T *const image = X + worker * planes, *const out_lanes = Y + worker * tile, *const out_planes = Z + worker * tile;
     for (int64_t n = begin; n < end; n++) {
       const T* Bp = B;

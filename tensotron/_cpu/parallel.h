@@ -15,12 +15,16 @@ static inline int team_for(double ns) {
 }
 
 // f(worker, begin, end) for all of [0, units), in pieces of at least `grain`; a Status. Scratch memory that f
-// asks for is its thread's own.
+// asks for is its thread's own. It works on a copy of f, so that what f holds by value may stay in registers.
 template <class F> static inline int parallel(int team, int64_t units, int64_t grain, const F& f) {
-  if (team == 1 || units <= grain) return f(0, int64_t(0), units);
+  if (team == 1 || units <= grain) {
+    const F own = f;
+    return own(0, int64_t(0), units);
+  }
   return pool_run(team, units, grain,
                   [](void* c, int worker, int64_t begin, int64_t end) {
-                    return int((*static_cast<const F*>(c))(worker, begin, end));
+                    const F own = *static_cast<const F*>(c);
+                    return int(own(worker, begin, end));
                   },
                   const_cast<F*>(&f));
 }

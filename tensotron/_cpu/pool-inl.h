@@ -36,7 +36,7 @@ static inline PoolShape pool_shape(const Record& r) {
 // f(plane) for every plane; `work` inputs or outputs each.
 template <class F>
 static inline void pool_planes(const PoolShape& s, int64_t work, F f) {
-  parallel(team_for(double(s.planes) * double(work) / 2), s.planes, 1, [&](int, int64_t begin, int64_t end) {
+  parallel(team_for(double(s.planes) * double(work) / 2), s.planes, 1, [=](int, int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; p++) f(p);
     return int(OK);
   });
@@ -131,7 +131,7 @@ static inline void max_pool(const Record& r) {
   const bool two = s.KH == 2 && s.KW == 2 && s.SH == 2 && s.SW == 2 && s.PH == 0 && s.PW == 0 && s.DH == 1 &&
                    s.DW == 1 && s.W < (int64_t(1) << 24);
   const int64_t in = s.H * s.W, out = s.OH * s.OW;
-  pool_planes(s, in, [=, &s](int64_t p) {
+  pool_planes(s, in, [=](int64_t p) {
     if constexpr (Vectors)
       if (two) return max_pool_plane_2x2(s, x + p * in, y + p * out, index + p * out);
     max_pool_plane(s, x + p * in, y + p * out, index + p * out);
