@@ -92,6 +92,27 @@ def test_pooling(isa, seed):
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [*range(2, 19), 31, 32, 33, 66])
+def test_pooling_two_by_two(isa, width, dtype):
+    rnd = np.random.RandomState(width)
+    for height in (2, 3, 6, 7):
+        for ceil_mode in (False, True):
+            data = rnd.randint(-2, 2, (2, 2, height, width)).astype(dtype)
+            data[rnd.rand(*data.shape) < 0.05] = np.nan
+            grad = rnd.randn(2, 2, 40, 40).astype(dtype)
+            grad[rnd.rand(*grad.shape) < 0.2] = -0.0
+            results = []
+            for lib in (tensotron, torch):
+                x = lib.tensor(data, requires_grad=True)
+                y, at = lib.nn.functional.max_pool2d(x, 2, ceil_mode=ceil_mode, return_indices=True)
+                y.backward(lib.tensor(grad[:, :, : y.shape[2], : y.shape[3]].copy()))
+                results.append([y.detach().numpy(), at.numpy(), x.grad.numpy()])
+            for got, want in zip(*results, strict=True):
+                np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(results[0][2]), np.signbit(results[1][2]))
+
+
 def test_second_derivatives():
     rnd = np.random.RandomState(3)
     x, w = rnd.randn(1, 2, 5, 4), rnd.randn(3, 2, 2, 3)

@@ -84,43 +84,125 @@ static inline void max_pool_plane(const PoolShape& s, const T* x, T* y, int64_t*
     for (int64_t ow = 0; ow < s.OW; ow++, y++, index++) max_pool_one(s, x, oh, ow, y, index);
 }
 
-// The 2 x 2 window, stride 2, that every small network uses: lanes are neighbouring outputs.
+// The 2 x 2 window, stride 2, that every small network uses: lanes are neighbouring outputs, of one row or, where
+// two fit in a vector, of two rows.
+static inline bool pool_is_2x2(const PoolShape& s) {
+  return s.KH == 2 && s.KW == 2 && s.SH == 2 && s.SW == 2 && s.PH == 0 && s.PW == 0 && s.DH == 1 && s.DW == 1 &&
+         s.H * s.W < (int64_t(1) << 31);
+}
+
 template <class T>
-static inline void max_pool_plane_2x2(const PoolShape& s, const T* x, T* y, int64_t* index) {
-  constexpr int L = Vec<T>::size;
+struct Pool2x2 {
+  static constexpr int L = Vec<T>::size;
   typedef typename Vec<T>::Int Int;
   typedef typename Lane<T>::Scalar At;
-  Int even;
-  for (int i = 0; i < L; i++) even[i] = 2 * i;
-  for (int64_t oh = 0; oh < s.OH; oh++, y += s.OW, index += s.OW) {
-    const T* top = x + 2 * oh * s.W;
-    const int64_t full = 2 * oh + 1 < s.H ? s.W / 2 : 0;  // outputs whose window is whole
-    int64_t ow = 0;
-    for (; ow < full; ow += L) {
-      const int n = full - ow < L ? int(full - ow) : L, n0 = 2 * n < L ? 2 * n : L, n1 = 2 * n - n0;
-      const T *p = top + 2 * ow, *q = p + s.W;
-      const auto a = Vec<T>::load(p, n0).v, b = Vec<T>::load(p + L, n1).v;
-      const auto c = Vec<T>::load(q, n0).v, d = Vec<T>::load(q + L, n1).v;
+
+  int64_t rows, cols;  // outputs whose window is whole
+  int per;             // rows in a vector
+  Int even, where;     // lane -> its first element in two vectors of a row; its offset from the first window's
+  Int low, high;       // the interleaving that undoes `even`
+
+  explicit Pool2x2(const PoolShape& s) {
+    rows = s.H / 2;
+    cols = s.W / 2;
+    per = cols == s.OW && 2 * cols <= L ? 2 : 1;
+    const int second = per == 2 ? int(cols) : L / 2;
+    for (int i = 0; i < L; i++) {
+      const bool next = per == 2 && i >= cols;
+      even[i] = next ? At(L + 2 * (i - cols)) : At(2 * i);
+      where[i] = next ? At(2 * s.W + 2 * (i - cols)) : At(2 * i);
+      low[i] = At(i / 2 + i % 2 * L);
+      high[i] = At((second + i / 2) % L + i % 2 * L);
+    }
+  }
+
+  // f(output, input, lanes, elements in the first vector, in the second, distance of the two), vector by vector.
+  template <class F>
+  TENSOTRON_MEMBER void each(const PoolShape& s, F f) const {
+    int64_t oh = 0;
+    if (per == 2)
+      for (; oh + 2 <= rows; oh += 2) f(oh * s.OW, 2 * oh * s.W, int(2 * cols), int(2 * cols), int(2 * cols), 2 * s.W);
+    for (; oh < rows; oh++)
+      for (int64_t ow = 0; ow < cols; ow += L) {
+        const int n = cols - ow < L ? int(cols - ow) : L, n0 = 2 * n < L ? 2 * n : L;
+        f(oh * s.OW + ow, 2 * (oh * s.W + ow), n, n0, 2 * n - n0, int64_t(L));
+      }
+  }
+
+  // f(oh, ow) for every output whose window is not whole.
+  template <class F>
+  TENSOTRON_MEMBER void rest(const PoolShape& s, F f) const {
+    for (int64_t oh = 0; oh < s.OH; oh++)
+      for (int64_t ow = oh < rows ? cols : 0; ow < s.OW; ow++) f(oh, ow);
+  }
+
+  // n lanes as int64 and back. Numbers of a plane fit in half of that: the other half is zero.
+  static TENSOTRON_MEMBER void store(int64_t* p, Int at, int n) {
+    if constexpr (sizeof(At) == 8) {
+      as_float(at).store((T*)p, n);
+    } else {
+      Int lower, upper;
+      for (int i = 0; i < L; i++) {
+        lower[i] = i % 2 ? L : i / 2;
+        upper[i] = i % 2 ? L : L / 2 + i / 2;
+      }
+      as_float(__builtin_shuffle(at, Int{}, lower)).store((T*)p, 2 * n < L ? 2 * n : L);
+      as_float(__builtin_shuffle(at, Int{}, upper)).store((T*)p + L, 2 * n < L ? 0 : 2 * n - L);
+    }
+  }
+  static TENSOTRON_MEMBER Int load(const int64_t* p, int n) {
+    if constexpr (sizeof(At) == 8) {
+      return as_int(Vec<T>::load((const T*)p, n));
+    } else {
+      Int halves;
+      for (int i = 0; i < L; i++) halves[i] = 2 * i;
+      const Int a = as_int(Vec<T>::load((const T*)p, 2 * n < L ? 2 * n : L));
+      return __builtin_shuffle(a, as_int(Vec<T>::load((const T*)p + L, 2 * n < L ? 0 : 2 * n - L)), halves);
+    }
+  }
+
+  void forward(const PoolShape& s, const T* x, T* y, int64_t* index) const {
+    const Int even = this->even, where = this->where;
+    each(s, [=](int64_t to, int64_t from, int n, int n0, int n1, int64_t apart) __attribute__((always_inline)) {
+      const T *p = x + from, *q = p + s.W;
+      const auto a = Vec<T>::load(p, n0).v, b = Vec<T>::load(p + apart, n1).v;
+      const auto c = Vec<T>::load(q, n0).v, d = Vec<T>::load(q + apart, n1).v;
       const Vec<T> v[4] = {Vec<T>(__builtin_shuffle(a, b, even)), Vec<T>(__builtin_shuffle(a, b, even + 1)),
                            Vec<T>(__builtin_shuffle(c, d, even)), Vec<T>(__builtin_shuffle(c, d, even + 1))};
       Vec<T> best(pool_lowest<T>());
-      Int at = {};
+      Int at = where;
 #pragma GCC unroll 4
       for (int k = 0; k < 4; k++) {
-        const Int take = (v[k].v > best.v) | (v[k].v != v[k].v);
-        best = Vec<T>(take ? v[k].v : best.v);
-        at = take ? (Int){} + At(k / 2 * s.W + k % 2) : at;
+        const Mask<T> take = gt(v[k], best) | isnan(v[k]);
+        best = select(take, v[k], best);
+        at = as_int(select(take, as_float(where + At(k / 2 * s.W + k % 2)), as_float(at)));
       }
-      best.store(y + ow, n);
-      At offset[L];
-      at += even;
-      memcpy(offset, &at, sizeof(at));
-      const int64_t base = 2 * oh * s.W + 2 * ow;
-      for (int i = 0; i < n; i++) index[ow + i] = base + offset[i];
-    }
-    for (ow = full; ow < s.OW; ow++) max_pool_one(s, x, oh, ow, y + ow, index + ow);
+      best.store(y + to, n);
+      store(index + to, at + At(from), n);
+    });
+    rest(s, [=](int64_t oh, int64_t ow) { max_pool_one(s, x, oh, ow, y + oh * s.OW + ow, index + oh * s.OW + ow); });
   }
-}
+
+  void backward(const PoolShape& s, T* gx, const T* gy, const int64_t* index) const {
+    const Int low = this->low, high = this->high, where = this->where;
+    each(s, [=](int64_t to, int64_t from, int n, int n0, int n1, int64_t apart) __attribute__((always_inline)) {
+      const Vec<T> g = Vec<T>::load(gy + to, n) + Vec<T>(T(0));  // as added to zero
+      const Int at = load(index + to, n) - (where + At(from));
+      T *p = gx + from, *q = p + s.W;
+      const Vec<T> zero(T(0));
+      const auto a = (at == 0 ? g.v : zero.v), b = (at == 1 ? g.v : zero.v);
+      const auto c = (at == At(s.W) ? g.v : zero.v), d = (at == At(s.W + 1) ? g.v : zero.v);
+      Vec<T>(__builtin_shuffle(a, b, low)).store(p, n0);
+      Vec<T>(__builtin_shuffle(a, b, high)).store(p + apart, n1);
+      Vec<T>(__builtin_shuffle(c, d, low)).store(q, n0);
+      Vec<T>(__builtin_shuffle(c, d, high)).store(q + apart, n1);
+    });
+    if (s.W % 2)
+      for (int64_t h = 0; h < 2 * rows; h++) gx[h * s.W + s.W - 1] = T(0);
+    if (s.H % 2) memset(gx + 2 * rows * s.W, 0, s.W * sizeof(T));
+    rest(s, [=](int64_t oh, int64_t ow) { gx[index[oh * s.OW + ow]] += gy[oh * s.OW + ow]; });
+  }
+};
 
 template <class T, bool Vectors>
 static inline void max_pool(const Record& r) {
@@ -128,14 +210,13 @@ static inline void max_pool(const Record& r) {
   T* y = (T*)r.arg[0].data;
   int64_t* index = (int64_t*)r.arg[1].data;
   const T* x = (const T*)r.arg[2].data;
-  const bool two = s.KH == 2 && s.KW == 2 && s.SH == 2 && s.SW == 2 && s.PH == 0 && s.PW == 0 && s.DH == 1 &&
-                   s.DW == 1 && s.W < (int64_t(1) << 24);
   const int64_t in = s.H * s.W, out = s.OH * s.OW;
-  pool_planes(s, in, [=](int64_t p) {
-    if constexpr (Vectors)
-      if (two) return max_pool_plane_2x2(s, x + p * in, y + p * out, index + p * out);
-    max_pool_plane(s, x + p * in, y + p * out, index + p * out);
-  });
+  if constexpr (Vectors)
+    if (pool_is_2x2(s)) {
+      const Pool2x2<T> two(s);
+      return pool_planes(s, in, [=](int64_t p) { two.forward(s, x + p * in, y + p * out, index + p * out); });
+    }
+  pool_planes(s, in, [=](int64_t p) { max_pool_plane(s, x + p * in, y + p * out, index + p * out); });
 }
 
 int k_max_pool2d(const Record& r) {
@@ -156,6 +237,10 @@ static inline void max_pool_backward(const Record& r) {
   const T* gy = (const T*)r.arg[1].data;
   const int64_t* index = (const int64_t*)r.arg[2].data;
   const int64_t in = s.H * s.W, out = s.OH * s.OW;
+  if (pool_is_2x2(s)) {
+    const Pool2x2<T> two(s);
+    return pool_planes(s, in, [=](int64_t p) { two.backward(s, gx + p * in, gy + p * out, index + p * out); });
+  }
   pool_planes(s, in, [=](int64_t p) {
     T* to = gx + p * in;
     memset(to, 0, in * sizeof(T));
