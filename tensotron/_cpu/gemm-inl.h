@@ -319,6 +319,29 @@ static inline void take_part(Problem<T>& p, const Cuts& cuts, int64_t first, int
   }
 }
 
+// How the products of a batch lie: steps between them, in elements.
+struct Batch {
+  int64_t count, c, a, b, d;
+};
+template <class T> __attribute__((noinline)) static int run_shared(const Problem<T>& p, bool dots, const Batch& batch, int team) {
+  const Cuts cuts = cut<T>(p, dots, batch.count, team);
+  return parallel(team, batch.count * cuts.columns * cuts.rows, 1, [=, &p](int, int64_t begin, int64_t end) {
+    for (int64_t u = begin, next; u < end; u = next) {
+      const int64_t block = u / cuts.rows, i = block / cuts.columns, j = block % cuts.columns;
+      next = (block + 1) * cuts.rows < end ? (block + 1) * cuts.rows : end;
+      Problem<T> q = p;
+      q.c.data += i * batch.c;
+      q.a.data += i * batch.a;
+      q.b.data += i * batch.b;
+      q.d.data += i * batch.d;
+      take_part(q, cuts, u - block * cuts.rows, next - block * cuts.rows, j, dots ? 1 : 4 * WIDTH<T>);
+      const int status = dots ? run_dot(q) : run_tiles(q);
+      if (status != OK) return status;
+    }
+    return int(OK);
+  });
+}
+
 template <class T> static int run_real(const Record& r) {
   Problem<T> p;
   int64_t batch = r.ints[0];
@@ -360,24 +383,7 @@ template <class T> static int run_real(const Record& r) {
   if (p.k == 1) p.a.cs = p.b.rs = 1;
   const bool dots = dots_pay(p);
   const int team = team_for(double(batch) * double(p.m) * double(p.n) * double(p.k + 16) / 25);
-  if (team > 1) {
-    const Cuts cuts = cut<T>(p, dots, batch, team);
-    return parallel(team, batch * cuts.columns * cuts.rows, 1, [&](int, int64_t begin, int64_t end) {
-      for (int64_t u = begin, next; u < end; u = next) {
-        const int64_t block = u / cuts.rows, i = block / cuts.columns, j = block % cuts.columns;
-        next = (block + 1) * cuts.rows < end ? (block + 1) * cuts.rows : end;
-        Problem<T> q = p;
-        q.c.data += i * c.stride[0];
-        q.a.data += i * step_a;
-        q.b.data += i * step_b;
-        q.d.data += i * step_d;
-        take_part(q, cuts, u - block * cuts.rows, next - block * cuts.rows, j, dots ? 1 : 4 * WIDTH<T>);
-        const int status = dots ? run_dot(q) : run_tiles(q);
-        if (status != OK) return status;
-      }
-      return int(OK);
-    });
-  }
+  if (team > 1) return run_shared(p, dots, {batch, c.stride[0], step_a, step_b, step_d}, team);
   for (int64_t i = 0; i < batch; ++i) {
     const int status = dots ? run_dot(p) : run_tiles(p);
     if (status != OK) return status;

@@ -17,8 +17,7 @@ template <class T> struct Mat {
 template <class T>
 static void pack_transposed(const T* src, int64_t step, int64_t n, int64_t k, T* dst, int64_t ld) {
   constexpr int W = WIDTH<T>, L = LANE<T>;
-  int64_t from[W], i = 0;
-  for (int j = 0; j < W; ++j) from[j] = (j < n ? j : n - 1) * step;
+  int64_t i = 0;
   const auto blocks = [&](const auto& line) {
     for (; i + L <= k; i += L) {
       Reg<T> r[L];
@@ -29,12 +28,15 @@ static void pack_transposed(const T* src, int64_t step, int64_t n, int64_t k, T*
       for (int j = 0; j < L; ++j) store(dst + (i + j) * ld, r[j]);
     }
   };
-  if (n == W)
+  if (n == W) {
     blocks([&](int j, int l) { return (j + l * L) * step; });
-  else
+  } else {
+    int64_t from[W];
+    for (int j = 0; j < W; ++j) from[j] = (j < n ? j : n - 1) * step;
     blocks([&](int j, int l) { return from[j + l * L]; });
+  }
   for (; i < k; ++i)
-    for (int j = 0; j < W; ++j) dst[i * ld + j] = src[i + from[j]];
+    for (int j = 0; j < W; ++j) dst[i * ld + j] = src[i + (j < n ? j : n - 1) * step];
 }
 
 // Rows are cut into `count` panels that differ by at most one row.

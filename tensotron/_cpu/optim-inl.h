@@ -22,6 +22,7 @@
 #include "parallel.h"
 #include "record.h"
 #include "scratch.h"
+#include "subnormal.h"
 #include "vec.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
@@ -76,12 +77,17 @@ template <class V> TENSOTRON_INLINE V lerp(V a, V b, V w, bool low) {
   return low ? fma(w, d, a) : fma(-d, V(1) - w, b);
 }
 
+struct Yes { static constexpr bool value = true; };
+struct No { static constexpr bool value = false; };
+
 template <class T> static void sgd_step(const Record& r, const double* h) {
   typedef Vec<T> V;
   const int64_t flags = r.ints[0], width = r.ints[1];
   const bool maximize = flags & OPTIM_MAXIMIZE, nesterov = flags & OPTIM_NESTEROV, decay = h[OPTIM_WEIGHT_DECAY] != 0;
   const V rate = V(T(-h[OPTIM_LR])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
   const V momentum = V(T(h[OPTIM_BETA2])), fresh_part = V(T(1 - h[OPTIM_BETA1]));
+  const double keep = T(h[OPTIM_BETA2]);
+  const bool count = keep > 0.5 && keep <= 2 && abs(h[OPTIM_LR]) <= 0x1p40;
   const auto gradient = [=](V p, V g) {
     if (maximize) g = -g;
     return decay ? fma(wd, p, g) : g;
@@ -92,11 +98,18 @@ template <class T> static void sgd_step(const Record& r, const double* h) {
       continue;
     }
     const bool fresh = a[2].stride[1];
-    sweep<T, 3, 5>(a, [=](V* x) {
+    const auto update = [=](V* x, auto counting) {
       const V g = gradient(x[0], x[1]);
-      x[2] = fresh ? g : fma(fresh_part, g, x[2] * momentum);
-      x[0] = fma(rate, nesterov ? fma(momentum, x[2], g) : x[2], x[0]);
-    });
+      Counted<T> buffer;
+      if (counting.value) buffer.take(x[2], idle_lanes(x[0], g), keep);
+      V b = fresh ? g : fma(fresh_part, g, x[2] * momentum);
+      x[0] = fma(rate, nesterov ? fma(momentum, b, g) : b, x[0]);
+      x[2] = counting.value ? buffer.put(b) : b;
+    };
+    if (count && !fresh && probe<T>(a[2], 0))
+      sweep<T, 3, 5>(a, [=](V* x) { update(x, Yes{}); });
+    else
+      sweep<T, 3, 5>(a, [=](V* x) { update(x, No{}); });
   }
 }
 
@@ -159,30 +172,47 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
   const bool decoupled = decay && (flags & OPTIM_DECOUPLED), added = decay && !decoupled;
   const double beta1 = h[OPTIM_BETA1], beta2 = h[OPTIM_BETA2];
   const V shrink = V(T(1 - h[OPTIM_LR] * h[OPTIM_WEIGHT_DECAY])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
-  const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2));
+  const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2)), zero = V(T(0));
   const bool low = abs(T(1 - beta1)) < T(0.5);
+  // What is taken of an average that is counted must be exact in double.
+  const double keep1 = 1 - double(T(1 - beta1)), keep2 = T(beta2);
+  const bool countable = low && T(1 - beta1) >= T(0x1p-7) && keep2 >= 0 && keep2 <= 2 && h[OPTIM_EPS] >= 0x1p-40;
   double last = __builtin_nan("");
   V rate;
+  bool count = false;
   AdamQuotient<T> quotient(1, 1);
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     const double step = advance_step(a[N]);
     if (step != last) {  // mostly the same for all parameters
       last = step;
-      rate = V(T(-(h[OPTIM_LR] / (1 - __builtin_pow(beta1, step)))));
+      const double adjusted = h[OPTIM_LR] / (1 - __builtin_pow(beta1, step));
+      rate = V(T(-adjusted));
+      count = countable && abs(adjusted) <= 0x1p10;
       quotient = AdamQuotient<T>(T(__builtin_pow(1 - __builtin_pow(beta2, step), 0.5)), T(h[OPTIM_EPS]));
     }
-    sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) {
+    const auto update = [=](V* x, auto counting) {
       V p = x[0], g = x[1];
       if (maximize) g = -g;
       if (decoupled) p = p * shrink;
       if (added) g = fma(wd, p, g);
-      const V m = lerp(x[2], g, w1, low), v = fma(w2 * g, g, x[3] * b2);
-      V scale = v;
+      Counted<T> mean, squares;
+      if (counting.value) {
+        const Mask<T> idle = idle_lanes(p, g);
+        mean.take(x[2], idle, keep1);
+        squares.take(x[3], idle & eq(x[2], zero) & gt(x[3], zero), keep2);
+      }
+      const V m = lerp(x[2], g, w1, low);
+      V v = fma(w2 * g, g, x[3] * b2), scale = v;
+      if (counting.value) v = squares.put(v);
       if constexpr (AMSGRAD) x[4] = scale = select(isnan(x[4]), x[4], max(x[4], v));
       x[0] = p + quotient(rate * m, sqrt(scale));
-      x[2] = m;
+      x[2] = counting.value ? mean.put(m) : m;
       x[3] = v;
-    });
+    };
+    if (count && probe<T>(a[2], int64_t(step)))
+      sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) { any(subnormal(x[2])) ? update(x, Yes{}) : update(x, No{}); });
+    else
+      sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) { update(x, No{}); });
   }
 }
 
@@ -193,14 +223,27 @@ template <class T, bool CENTERED, bool MOMENTUM> static void rmsprop_step(const 
   const bool maximize = flags & OPTIM_MAXIMIZE, decay = h[OPTIM_WEIGHT_DECAY] != 0;
   const double alpha = h[OPTIM_BETA1];
   const V keep = V(T(alpha)), w = V(T(1 - alpha)), wd = V(T(h[OPTIM_WEIGHT_DECAY])), eps = V(T(h[OPTIM_EPS]));
-  const V rate = V(T(-h[OPTIM_LR])), momentum = V(T(h[OPTIM_BETA2]));
+  const V rate = V(T(-h[OPTIM_LR])), momentum = V(T(h[OPTIM_BETA2])), zero = V(T(0));
   const bool low = abs(T(1 - alpha)) < T(0.5);
+  const bool count = low && T(1 - alpha) >= T(0x1p-7) && (!MOMENTUM || (h[OPTIM_BETA2] > 0.5 && h[OPTIM_BETA2] <= 2)) &&
+                     abs(h[OPTIM_LR]) <= 0x1p40 && h[OPTIM_EPS] >= 0x1p-40;
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
-    advance_step(a[N]);
-    sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) {
+    const int64_t step = int64_t(advance_step(a[N]));
+    const auto update = [=](V* x, auto counting) {
       V g = x[1];
       if (maximize) g = -g;
       if (decay) g = fma(wd, x[0], g);
+      Counted<T> squares, mean, buffer;
+      if (counting.value) {
+        const Mask<T> idle = idle_lanes(x[0], g);
+        Mask<T> alone = idle & gt(x[2], zero);
+        if constexpr (CENTERED) {
+          mean.take(x[3], idle, 1 - double(T(1 - alpha)));
+          alone = alone & eq(x[3], zero);
+        }
+        if constexpr (MOMENTUM) buffer.take(x[N - 1], idle, T(h[OPTIM_BETA2]));
+        squares.take(x[2], alone, T(alpha));
+      }
       V s = x[2] = fma(w * g, g, x[2] * keep);
       if constexpr (CENTERED) {
         const V m = x[3] = lerp(x[3], g, w, low);
@@ -214,7 +257,19 @@ template <class T, bool CENTERED, bool MOMENTUM> static void rmsprop_step(const 
       } else {
         x[0] = x[0] + (rate * g) / scale;
       }
-    });
+      if (counting.value) {
+        x[2] = squares.put(x[2]);
+        if constexpr (CENTERED) x[3] = mean.put(x[3]);
+        if constexpr (MOMENTUM) x[N - 1] = buffer.put(x[N - 1]);
+      }
+    };
+    bool tiny = count && probe<T>(a[2], step);
+    if constexpr (CENTERED) tiny = tiny || (count && probe<T>(a[3], step));
+    if constexpr (MOMENTUM) tiny = tiny || (count && probe<T>(a[N - 1], step));
+    if (tiny)
+      sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) { update(x, Yes{}); });
+    else
+      sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) { update(x, No{}); });
   }
 }
 
