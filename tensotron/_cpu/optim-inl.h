@@ -77,8 +77,25 @@ template <class V> TENSOTRON_INLINE V lerp(V a, V b, V w, bool low) {
   return low ? fma(w, d, a) : fma(-d, V(1) - w, b);
 }
 
-struct Yes { static constexpr bool value = true; };
-struct No { static constexpr bool value = false; };
+// Whether an update counts subnormal averages (subnormal.h).
+template <bool VALUE> struct Counting { static constexpr bool value = VALUE; };
+
+// update(x, Counting) on the N operands of a parameter, all but the gradient written. It counts in those vectors where
+// an operand of the mask PROBED is subnormal, if `countable` and a sample of them shows any.
+template <class T, int N, unsigned PROBED, class F>
+TENSOTRON_INLINE void sweep_counting(const Arg* operands, bool countable, int64_t step, const F& update) {
+  constexpr unsigned WRITTEN = (1u << N) - 1 - 2;
+  bool found = false;
+  for (int k = 0; k < N && countable && !found; k++)
+    if (PROBED >> k & 1) found = probe<T>(operands[k], step);
+  if (!found) return sweep<T, N, WRITTEN>(operands, [=](Vec<T>* x) { update(x, Counting<false>{}); });
+  sweep<T, N, WRITTEN>(operands, [=](Vec<T>* x) {
+    Mask<T> tiny = first<T>(0);
+    for (int k = 0; k < N; k++)
+      if (PROBED >> k & 1) tiny = tiny | subnormal(x[k]);
+    any(tiny) ? update(x, Counting<true>{}) : update(x, Counting<false>{});
+  });
+}
 
 template <class T> static void sgd_step(const Record& r, const double* h) {
   typedef Vec<T> V;
@@ -87,7 +104,7 @@ template <class T> static void sgd_step(const Record& r, const double* h) {
   const V rate = V(T(-h[OPTIM_LR])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
   const V momentum = V(T(h[OPTIM_BETA2])), fresh_part = V(T(1 - h[OPTIM_BETA1]));
   const double keep = T(h[OPTIM_BETA2]);
-  const bool count = keep > 0.5 && keep <= 2 && abs(h[OPTIM_LR]) <= 0x1p40;
+  const bool countable = keep > 0.5 && keep <= 2 && abs(h[OPTIM_LR]) <= 0x1p40;
   const auto gradient = [=](V p, V g) {
     if (maximize) g = -g;
     return decay ? fma(wd, p, g) : g;
@@ -106,10 +123,7 @@ template <class T> static void sgd_step(const Record& r, const double* h) {
       x[0] = fma(rate, nesterov ? fma(momentum, b, g) : b, x[0]);
       x[2] = counting.value ? buffer.put(b) : b;
     };
-    if (count && !fresh && probe<T>(a[2], 0))
-      sweep<T, 3, 5>(a, [=](V* x) { update(x, Yes{}); });
-    else
-      sweep<T, 3, 5>(a, [=](V* x) { update(x, No{}); });
+    sweep_counting<T, 3, 4>(a, countable && !fresh, 0, update);
   }
 }
 
@@ -209,10 +223,7 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
       x[2] = counting.value ? mean.put(m) : m;
       x[3] = v;
     };
-    if (count && probe<T>(a[2], int64_t(step)))
-      sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) { any(subnormal(x[2])) ? update(x, Yes{}) : update(x, No{}); });
-    else
-      sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) { update(x, No{}); });
+    sweep_counting<T, N, 4>(a, count, int64_t(step), update);
   }
 }
 
@@ -225,8 +236,8 @@ template <class T, bool CENTERED, bool MOMENTUM> static void rmsprop_step(const 
   const V keep = V(T(alpha)), w = V(T(1 - alpha)), wd = V(T(h[OPTIM_WEIGHT_DECAY])), eps = V(T(h[OPTIM_EPS]));
   const V rate = V(T(-h[OPTIM_LR])), momentum = V(T(h[OPTIM_BETA2])), zero = V(T(0));
   const bool low = abs(T(1 - alpha)) < T(0.5);
-  const bool count = low && T(1 - alpha) >= T(0x1p-7) && (!MOMENTUM || (h[OPTIM_BETA2] > 0.5 && h[OPTIM_BETA2] <= 2)) &&
-                     abs(h[OPTIM_LR]) <= 0x1p40 && h[OPTIM_EPS] >= 0x1p-40;
+  const bool countable = low && T(1 - alpha) >= T(0x1p-7) && (!MOMENTUM || (h[OPTIM_BETA2] > 0.5 && h[OPTIM_BETA2] <= 2)) &&
+                         abs(h[OPTIM_LR]) <= 0x1p40 && h[OPTIM_EPS] >= 0x1p-40;
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     const int64_t step = int64_t(advance_step(a[N]));
     const auto update = [=](V* x, auto counting) {
@@ -263,13 +274,7 @@ template <class T, bool CENTERED, bool MOMENTUM> static void rmsprop_step(const 
         if constexpr (MOMENTUM) x[N - 1] = buffer.put(x[N - 1]);
       }
     };
-    bool tiny = count && probe<T>(a[2], step);
-    if constexpr (CENTERED) tiny = tiny || (count && probe<T>(a[3], step));
-    if constexpr (MOMENTUM) tiny = tiny || (count && probe<T>(a[N - 1], step));
-    if (tiny)
-      sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) { update(x, Yes{}); });
-    else
-      sweep<T, N, (1u << N) - 1 - 2>(a, [=](V* x) { update(x, No{}); });
+    sweep_counting<T, N, (1u << N) - 4>(a, countable, step, update);
   }
 }
 

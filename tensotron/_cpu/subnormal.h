@@ -25,9 +25,8 @@ template <class T> TENSOTRON_INLINE Mask<T> subnormal(Vec<T> x) {
 // The subnormal lanes of an average that are counted: their next value; 0 takes their place in the calculation.
 template <class T> struct Counted {
   typedef typename Lane<T>::Int Int;
-  Vec<T> next;
-  Mask<T> lanes;
-  Counted() : next(T(0)), lanes(first<T>(0)) {}
+  Vec<T> next = Vec<T>(T(0));
+  Mask<T> lanes = first<T>(0);
 
   // Lanes of `idle` go on as average * factor; the product with 23 bits must be exact in double.
   TENSOTRON_MEMBER void take(Vec<T>& average, Mask<T> idle, double factor) {
@@ -53,7 +52,10 @@ template <class T> struct Counted {
       average = select(lanes, Vec<T>(T(0)), average);
     }
   }
-  TENSOTRON_MEMBER Vec<T> put(Vec<T> x) const { return select(lanes, next, x); }
+  TENSOTRON_MEMBER Vec<T> put(Vec<T> x) const {
+    if constexpr (sizeof(T) == 4) return select(lanes, next, x);
+    return x;
+  }
 };
 
 // Lanes where a subnormal average cannot change the parameter, by a step of at most 2^50 times the average.
