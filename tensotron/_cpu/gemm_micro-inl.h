@@ -12,12 +12,16 @@ namespace gemm {
 // Largest tiles: accumulators, the registers of B and one broadcast of A must fit the register file.
 #if defined(__AVX512F__)
 constexpr int MAX_MR = 14, MAX_MR_WIDE = 6;
+constexpr int PREFETCH = 8;  // k ahead; narrower registers leave the caches the time
 #elif defined(__AVX2__)
 constexpr int MAX_MR = 6, MAX_MR_WIDE = 3;
 #elif defined(__aarch64__)
 constexpr int MAX_MR = 8, MAX_MR_WIDE = 5;
 #else
 constexpr int MAX_MR = 4, MAX_MR_WIDE = 3;
+#endif
+#if !defined(__AVX512F__)
+constexpr int PREFETCH = 0;
 #endif
 constexpr int MAX_NV = 4;
 
@@ -62,6 +66,11 @@ static void micro(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int
       const Reg<T> av = broadcast(row[i / 4][(i % 4) * rs]);
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) acc[i][j] = fma<T>(av, bv[j], acc[i][j]);
+    }
+    if constexpr (PREFETCH && MR >= 8) {  // B passes through L1 and takes the panel of A along, row by row
+#pragma GCC unroll 16
+      for (int j = 0; j < NV; ++j) __builtin_prefetch(b + PREFETCH * ldb + j * W);
+      __builtin_prefetch(row[0] + PREFETCH * cs);
     }
     b += ldb;
 #pragma GCC unroll 4
