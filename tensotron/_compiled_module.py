@@ -1,9 +1,10 @@
 """compile(module): the module, with its forward captured."""
 
-from tensotron._core.capture import Compiled, CompiledCall
+from tensotron._core.capture import Compiled, CompiledCall, compiled_calls
 from tensotron.nn import Module
 
 
+@compiled_calls
 class OptimizedModule(Module):
     """A module whose calls are captured; members, parameters and modes are those of the original."""
 

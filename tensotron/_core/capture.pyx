@@ -250,41 +250,54 @@ cdef class Captured:
     cdef list results              # the Result objects in it
     cdef Result single             # the only result, a tensor made anew without a history to be differentiated; or None
     cdef Py_ssize_t plain          # number of arguments if `take_plain` may be used, else -1
+    cdef list room, room_made      # lists of None, as long as `inputs` and `fresh_slots`, for the next replay; or None
 
     cdef bint matches(self, list spec, list tensors) except -1:
         return len(tensors) == len(self.inputs) and same_spec(self.spec, spec) and self.holds(tensors)
 
-    cdef bint take(self, Py_ssize_t at, object x, list tensors) except -1:
+    cdef bint take(self, Py_ssize_t at, object x, list tensors, Py_ssize_t* filled) except -1:
         """Whether x is what the specification has there; a tensor goes to `tensors`."""
         cdef object expected = self.spec[at]
         if expected is TENSOR:
             if not isinstance(x, Tensor):
                 return False
-            tensors.append(x)
+            tensors[filled[0]] = x
+            filled[0] += 1
             return True
         return x is expected or same_value(x, expected)
 
     cdef list take_plain(self, PyObject** args, Py_ssize_t n, list cells, list names):
         """The tensors of a call without keywords and containers; None: it is of another kind."""
-        cdef Py_ssize_t i, at = 1
-        cdef list tensors = []
+        cdef Py_ssize_t i, at = 1, filled = 0
+        cdef list tensors = self.room
         cdef PyObject* x
         cdef tuple place
+        self.room = None
+        if tensors is None:
+            tensors = [None] * len(self.inputs)
         for i in range(n):
-            if not self.take(at, <object>args[i], tensors):
+            if not self.take(at, <object>args[i], tensors, &filled):
                 return None
             at += 1
         for cell in cells:
             x = PyCell_GET(cell)
-            if not self.take(at, None if x == NULL else <object>x, tensors):
+            if not self.take(at, None if x == NULL else <object>x, tensors, &filled):
                 return None
             at += 1
         for place in names:
             x = PyDict_GetItem(place[0], place[1])
-            if not self.take(at, None if x == NULL else <object>x, tensors):
+            if not self.take(at, None if x == NULL else <object>x, tensors, &filled):
                 return None
             at += 1
         return tensors
+
+    cdef int leave(self, list tensors) except -1:
+        """Takes the list of a replay that is over back."""
+        cdef Py_ssize_t i
+        for i in range(len(tensors)):
+            tensors[i] = None
+        self.room = tensors
+        return 0
 
     cdef bint holds(self, list tensors) except -1:
         """Whether everything but the specification is as it was recorded."""
@@ -330,7 +343,7 @@ cdef class Captured:
         cdef Tensor t, g
         cdef Leaf leaf
         cdef Storage s
-        cdef list made = []
+        cdef list made = self.room_made
         cdef Program program = self.program
         cdef list held = None
         if sweep is not None or program.alone():  # what another thread might drop meanwhile
@@ -359,13 +372,16 @@ cdef class Captured:
                     g = leaf.kept = made_like(leaf)
                 g.storage.version = leaf.version
                 program.point(leaf.after, g.storage.data)
+        self.room_made = None
+        if made is None:
+            made = [None] * <Py_ssize_t>self.fresh_slots.size()
         for i in range(<Py_ssize_t>self.fresh_slots.size()):
             if sweep is not None:
                 t = <Tensor>sweep.outs[i]
                 sweep.place(self.fresh_slots[i], t.ptr + sweep.first * self.fresh_sizes[i], self.fresh_sizes[i])
                 continue
             s = new_storage(self.fresh_sizes[i])
-            made.append(s)
+            made[i] = s
             program.point(self.fresh_slots[i], s.data)
         try:
             if sweep is None:
@@ -392,7 +408,11 @@ cdef class Captured:
         if sweep is not None:
             return None
         if self.single is not None:
-            return self.tensor(self.single, tensors, made, None)
+            t = self.tensor(self.single, tensors, made, None)
+            for i in range(len(made)):
+                made[i] = None
+            self.room_made = made
+            return t
         return self.build(self.output, tensors, made, [None] * (len(self.results) + 1))
 
     cdef int bump(self, list tensors) except -1:

@@ -6,9 +6,17 @@ cdef extern from *:
       t->tp_vectorcall_offset = offset;
       t->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
     }
+    static void tt_call_by(PyTypeObject* t, void* call) { t->tp_call = (ternaryfunc)call; }
     """
     void tt_call_by_vector(PyTypeObject* t, Py_ssize_t offset)
+    void tt_call_by(PyTypeObject* t, void* call)
     Py_ssize_t PyVectorcall_NARGS(size_t n)
+
+cdef extern from "Python.h":
+    PyObject* PyDict_GetItemWithError(object d, object key) except? NULL
+    object PyObject_GenericGetDict(object o, void* context)
+    object PyObject_Call(object f, object args, PyObject* kwargs)
+    PyObject** PySequence_Fast_ITEMS(object t)
 
 ctypedef object (*vectorcall)(object f, PyObject** args, size_t n, PyObject* names)
 
@@ -182,7 +190,9 @@ cdef object call_compiled(object f, PyObject** args, size_t nargs, PyObject* nam
                 tensors = c.take_plain(args, n, self.cells, self.names)
                 if tensors is not None and c.holds(tensors):
                     self.replays += 1
-                    return c.replay(tensors)
+                    result = c.replay(tensors)
+                    c.leave(tensors)
+                    return result
     keywords = {}
     if names != NULL:
         for i in range(len(<tuple>names)):
@@ -200,6 +210,20 @@ cdef class CompiledCall:
 
     def __get__(self, obj, owner):
         return self if obj is None else obj.__dict__["_compiled"]
+
+
+cdef object call_compiled_of(object self, object args, PyObject* kwargs):
+    """self(*args, **kwargs), in the form of a type's tp_call, for instances that hold a Compiled."""
+    cdef PyObject* f = PyDict_GetItemWithError(PyObject_GenericGetDict(self, NULL), "_compiled")
+    if f == NULL or kwargs != NULL:
+        return PyObject_Call(self.__dict__["_compiled"], args, kwargs)
+    return call_compiled(<object>f, PySequence_Fast_ITEMS(args), len(<tuple>args), NULL)
+
+
+def compiled_calls(type cls):
+    """Decorates a class with a CompiledCall: the interpreter need not look for it."""
+    tt_call_by(<PyTypeObject*>cls, <void*>call_compiled_of)
+    return cls
 
 
 def surroundings_of(function):

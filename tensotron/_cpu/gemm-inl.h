@@ -110,13 +110,30 @@ template <class T, int MI> static void run_dots(const Problem<T>& p) {
   }
 }
 
+template <class T> static inline bool is_unscaled(const Problem<T>& p) {
+  return p.c.cs == 1 && p.alpha == T(1) && (!p.d.data || (p.beta == T(1) && p.d.cs == 1));
+}
+
+// One row, written as it is summed up.
+template <class T> static void run_row(const Problem<T>& p) {
+  constexpr int W = WIDTH<T>;
+  for (int64_t j = 0; j < p.n; j += W) {
+    const int64_t cols = p.n - j < W ? p.n - j : W;
+    const Tail<T> tail(cols);
+    const T* b = p.b.data + j * p.b.cs;
+    Reg<T> v = cols == W ? dot_row<T>(p.k, p.a.data, b, p.b.cs) : dot_block<T, 1>(p.k, p.a.data, 0, 1, b, p.b.cs, cols);
+    if (p.d.data) v = v + load(p.d.data + j, tail);
+    store(p.c.data + j, activate<T>(v, p.activation), tail);
+  }
+}
+
 template <class T> static int run_dot(const Problem<T>& p) {
   constexpr int W = WIDTH<T>, QUARTER = W >= 8 ? W / 4 : 1;
   if (p.m == 1 && p.n == 1) {
     T sums[W] = {dot_one<T>(p.k, p.a.data, p.b.data)};
     finish(p, sums, 1, 0, 1, 0, 1, true, true);
   } else if (p.m == 1) {
-    run_dots<T, 1>(p);
+    is_unscaled(p) ? run_row(p) : run_dots<T, 1>(p);
   } else if (W >= 8 && p.n <= 2 && p.m > W / 4) {
     run_dots<T, W / 2>(p);
   } else if (p.m == 2 || W < 16) {
@@ -129,8 +146,7 @@ template <class T> static int run_dot(const Problem<T>& p) {
 
 // The micro-kernel writes C itself, unless scaling, strides or a function call for `finish`.
 template <class T> static inline bool is_plain(const Problem<T>& p) {
-  return p.c.cs == 1 && p.alpha == T(1) && p.activation <= GEMM_RELU &&
-         (!p.d.data || (p.beta == T(1) && p.d.cs == 1));
+  return is_unscaled(p) && p.activation <= GEMM_RELU;
 }
 
 template <class T>
@@ -271,7 +287,7 @@ template <class T> static int run_tiles(const Problem<T>& p) {
 template <class T> static inline bool dots_pay(const Problem<T>& p) {
   constexpr int64_t W = WIDTH<T>;
   if (p.a.cs != 1 || p.b.rs != 1 || p.k < 2) return false;
-  if (p.m == 1 && p.n == 1) return true;
+  if (p.m == 1) return true;
   if ((p.m > 64 || p.n > 64) && p.m >= 8 && p.n >= 8) return false;  // one order of sums for all of these
   // Issue slots of both ways, from measurements: dots load more and end in a tree of adds, tiles
   // must transpose B first and waste what N lacks to whole registers.

@@ -93,6 +93,34 @@ static inline Reg<T> dot_block(int64_t k, const T* a, int64_t lda, int64_t mi, c
   return total;
 }
 
+// sums[j] = a . b column j, WIDTH of them. Like dot_block for one row, all of whose chains stay in registers.
+template <class T> TENSOTRON_INLINE Reg<T> dot_row(int64_t k, const T* a, const T* b, int64_t ldb) {
+  constexpr int W = WIDTH<T>;
+  Reg<T> total = {};
+  for (int64_t k0 = 0; k0 < k; k0 += DOT_K) {
+    int64_t n = k - k0 < DOT_K ? k - k0 : DOT_K;
+    const T* x = a + k0;
+    DotRows<T, W> y(b + k0, ldb);
+    Reg<T> acc[W];
+#pragma GCC unroll 16
+    for (int j = 0; j < W; ++j) acc[j] = Reg<T>{};
+    for (; n >= W; n -= W, x += W) {
+      const Reg<T> xv = load(x);
+#pragma GCC unroll 16
+      for (int j = 0; j < W; ++j) acc[j] = fma<T>(xv, load(y[j]), acc[j]);
+      y.advance();
+    }
+    if (n) {
+      const Tail<T> tail(n);
+      const Reg<T> xv = load(x, tail);
+#pragma GCC unroll 16
+      for (int j = 0; j < W; ++j) acc[j] = fma<T>(xv, load(y[j], tail), acc[j]);
+    }
+    total = total + sum_lanes<T>(acc);
+  }
+  return total;
+}
+
 // One dot product: eight registers of chains.
 template <class T> static T dot_one(int64_t k, const T* a, const T* b) {
   constexpr int W = WIDTH<T>, U = 8;
