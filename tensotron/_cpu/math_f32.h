@@ -1,7 +1,7 @@
 // Elementary functions on Vec<float>.
 //
 // exp, log, tanh, sigmoid, sin, cos and their kin work in float; functions that are rare or that
-// lose digits in float (pow, erfc, tan, log10, hypot, the inverse hyperbolic ones) work on two vectors
+// lose digits in float (pow, hypot, the inverse hyperbolic ones) work on two vectors
 // of double and round once at the end.
 #pragma once
 #include "math_f64.h"
@@ -162,52 +162,51 @@ TENSOTRON_INLINE VecF log2_combine(VecF e, VecF f) {
   VecF tail = fma(z, p, fma(f, VecF(0x1.4ae0cp-26f), fma(f, c, -high)));
   return (e + high) + tail;
 }
+TENSOTRON_INLINE VecF log10_combine(VecF e, VecF f) {
+  VecF z = f * f;
+  VecF p = poly(f, 0x1.098e8p-6f, -0x1.44b7e2p-5f, 0x1.a23b44p-5f, -0x1.c59cd4p-5f, 0x1.fbc2f6p-5f, -0x1.2838fep-4f,
+               0x1.63c472p-4f, -0x1.bcb904p-4f, 0x1.287a7cp-3f, -0x1.bcb7bp-3f);
+  // What the two leading products and their sum drop goes into the tail: the logarithm of a power of ten is an integer.
+  // Where e is infinite it drops NaN, and min takes the 1.
+  VecF c(0x1.bcb7b2p-2f), high = f * c, whole = e * VecF(0x1.344p-2f), sum = whole + high;
+  VecF dropped = min(high - (sum - whole), VecF(1)) + fma_once(f, c, -high);
+  return sum + fma(e, VecF(0x1.3509f8p-18f), fma(z, p, fma(f, VecF(-0x1.5b235ep-27f), dropped)));
+}
+
+#if defined(__AVX512F__)
+template <VecF combine(VecF, VecF)> TENSOTRON_INLINE VecF log_by(VecF x) {
+  VecF e, f = log_reduced(x, e);
+  return combine(e, f);
+}
+#else
 // y = log(x) put right for zero, negative numbers, infinity and NaN.
 TENSOTRON_INLINE VecF log_special(VecF x, VecF y) {
   y = select(gt(x, VecF(0)), y, select(eq(x, VecF(0)), VecF(-INF32), VecF(NAN32)));
   return select(eq(x, VecF(INF32)), x, y);
 }
 
-#if defined(__AVX512F__)
-TENSOTRON_INLINE VecF log(VecF x) { VecF e, f = log_reduced(x, e); return log_combine(e, f); }
-TENSOTRON_INLINE VecF log2(VecF x) { VecF e, f = log_reduced(x, e); return log2_combine(e, f); }
-#else
 TENSOTRON_INLINE Mask<float> positive_normal(VecF x) { return ge(x, VecF(0x1p-126f)) & lt(x, VecF(INF32)); }
-TENSOTRON_INLINE VecF log_reduced_denormal(VecF x, VecF& e) {
+template <VecF combine(VecF, VecF)> static __attribute__((noinline)) void log_any(float* p) {
+  VecF x = VecF::load(p), e;
   Mask<float> tiny = lt(x, VecF(0x1p-126f));
   VecF f = log_reduced(select(tiny, x * VecF(0x1p23f), x), e);
   e = e - select(tiny, VecF(23), VecF(0));
-  return f;
+  log_special(x, combine(e, f)).store(p);
 }
-static __attribute__((noinline, unused)) void log_any(float* p) {
-  VecF x = VecF::load(p), e, f = log_reduced_denormal(x, e);
-  log_special(x, log_combine(e, f)).store(p);
-}
-static __attribute__((noinline, unused)) void log2_any(float* p) {
-  VecF x = VecF::load(p), e, f = log_reduced_denormal(x, e);
-  log_special(x, log2_combine(e, f)).store(p);
-}
-TENSOTRON_INLINE VecF log(VecF x) {
+template <VecF combine(VecF, VecF)> TENSOTRON_INLINE VecF log_by(VecF x) {
   if (__builtin_expect(all(positive_normal(x)), 1)) {
     VecF e, f = log_reduced(x, e);
-    return log_combine(e, f);
+    return combine(e, f);
   }
   alignas(TENSOTRON_VEC_BYTES) float lanes[VecF::size];
   x.store(lanes);
-  log_any(lanes);
-  return VecF::load(lanes);
-}
-TENSOTRON_INLINE VecF log2(VecF x) {
-  if (__builtin_expect(all(positive_normal(x)), 1)) {
-    VecF e, f = log_reduced(x, e);
-    return log2_combine(e, f);
-  }
-  alignas(TENSOTRON_VEC_BYTES) float lanes[VecF::size];
-  x.store(lanes);
-  log2_any(lanes);
+  log_any<combine>(lanes);
   return VecF::load(lanes);
 }
 #endif
+TENSOTRON_INLINE VecF log(VecF x) { return log_by<log_combine>(x); }
+TENSOTRON_INLINE VecF log2(VecF x) { return log_by<log2_combine>(x); }
+TENSOTRON_INLINE VecF log10(VecF x) { return log_by<log10_combine>(x); }
 
 TENSOTRON_INLINE VecF log1p(VecF x) {
   VecF u = x + VecF(1), d = u - VecF(1);
@@ -225,7 +224,23 @@ TENSOTRON_INLINE VecF log1p(VecF x) {
 // Beyond these the reduction in float loses digits and a lane goes to the C library.
 static constexpr float TRIG_LIMIT32 = TENSOTRON_HAS_FMA ? 65536.0f : 8192.0f;
 
-// x = n pi/2 + r, |r| <= pi/4; the low bits of the result are n's.
+// x = n pi/2 + r + low, |r| <= pi/4; the low bits of the result are n's.
+TENSOTRON_INLINE VecF::Int trig_reduced(VecF x, VecF& r, VecF& low) {
+  VecF t = fma(x, VecF(0x1.45f306p-1f), VecF(ROUND32)), n = t - VecF(ROUND32);
+#if TENSOTRON_HAS_FMA
+  VecF c(0x1.777a5cp-25f), high = fma(n, VecF(-0x1.921fb6p+0f), x);
+  r = fma(n, c, high);
+  VecF d = high - r;
+  low = fma(n, VecF(0x1.ee59dap-50f), fma(n, c, d) + ((high - d) - r));
+#else
+  // Parts so short that the products are exact.
+  VecF c = n * VecF(0x1.51p-22f), high = x - n * VecF(0x1.92p+0f) - n * VecF(0x1.fbp-12f);
+  r = high - c;
+  VecF d = high - r;
+  low = ((d - c) + ((high - d) - r)) - n * VecF(0x1.0bp-34f) - n * VecF(0x1.184698p-44f);
+#endif
+  return as_int(t);
+}
 TENSOTRON_INLINE VecF::Int trig_reduced(VecF x, VecF& r) {
   VecF t = fma(x, VecF(0x1.45f306p-1f), VecF(ROUND32)), n = t - VecF(ROUND32);
 #if TENSOTRON_HAS_FMA
@@ -233,7 +248,6 @@ TENSOTRON_INLINE VecF::Int trig_reduced(VecF x, VecF& r) {
   r = fma(n, VecF(0x1.777a5cp-25f), r);
   r = fma(n, VecF(0x1.ee59dap-50f), r);
 #else
-  // Parts so short that the products are exact.
   r = x - n * VecF(0x1.92p+0f);
   r = r - n * VecF(0x1.fbp-12f);
   r = r - n * VecF(0x1.51p-22f);
@@ -270,8 +284,16 @@ TENSOTRON_INLINE VecF cos(VecF x) {
   if (__builtin_expect(any(far), 0)) y = select(far, lanes_cos(x), y);
   return y;
 }
+// tan on r + low, |r| <= pi/4, and -1 / tan where n is odd; the sum's own rounding error corrects the quotient.
 TENSOTRON_INLINE VecF tan(VecF x) {
-  VecF a = abs(x), y = xorsign(narrow(tan_wide(widen_low(a)), tan_wide(widen_high(a))), x);
+  VecF a = abs(x), r, low;
+  VecF::Int n = trig_reduced(a, r, low);
+  VecF z = r * r;
+  VecF p = poly(z, 0x1.24b014p-8f, -0x1.d76064p-15f, 0x1.659762p-7f, 0x1.5c860cp-6f, 0x1.bad4eap-5f, 0x1.110e0cp-3f,
+               0x1.55555cp-2f);
+  VecF tail = fma(r * z, p, fma(low, z * VecF(1.5f), low)), high = r + tail, inverse = VecF(1) / high;
+  VecF rest = fma((high - r) - tail, inverse, fma_once(-high, inverse, VecF(1)));
+  VecF y = xorsign(select(odd(n), -fma(inverse, rest, inverse), high), x);
   Mask<float> far = gt(a, VecF(TRIG_LIMIT32));
   if (__builtin_expect(any(far), 0)) y = select(far, lanes_tan(x), y);
   return y;
@@ -331,11 +353,6 @@ TENSOTRON_INLINE VecF atan2(VecF y, VecF x) {
 
 // ---- in double ------------------------------------------------------------------------------
 
-TENSOTRON_INLINE VecF log10(VecF x) {
-  VecD c(0x1.bcb7b1526e50ep-2);
-  return log_special(x, narrow(log_wide(widen_low(x)) * c, log_wide(widen_high(x)) * c));
-}
-
 TENSOTRON_INLINE VecD asinh_wide(VecD a) { return log_wide(a + sqrt(fma(a, a, VecD(1)))); }
 TENSOTRON_INLINE VecF asinh(VecF x) {
   VecF a = abs(x), y = narrow(asinh_wide(widen_low(a)), asinh_wide(widen_high(a)));
@@ -347,7 +364,6 @@ TENSOTRON_INLINE VecF acosh(VecF x) {
   VecF y = narrow(acosh_wide(widen_low(x)), acosh_wide(widen_high(x)));
   return select(lt(x, VecF(INF32)), select(ge(x, VecF(1)), y, VecF(NAN32)), x);
 }
-TENSOTRON_INLINE VecD atanh_wide(VecD a) { return VecD(0.5) * log_wide((VecD(1) + a) / (VecD(1) - a)); }
 TENSOTRON_INLINE VecF atanh(VecF x) {
   VecF a = abs(x), y = narrow(atanh_wide(widen_low(a)), atanh_wide(widen_high(a)));
   y = select(lt(a, VecF(0x1p-8f)), fma(a * a * a, VecF(0x1.555556p-2f), a), y);
@@ -377,19 +393,22 @@ TENSOTRON_INLINE VecF erfinv(VecF x) {
   return copysign(select(lt(a, VecF(1)), y, select(eq(a, VecF(1)), VecF(INF32), VecF(NAN32))), x);
 }
 
-// erfc(a) = exp(-a^2) r(u) / (1 + 2a), u = (a - 3) / (a + 3), for 0 <= a < 10.1
-TENSOTRON_INLINE VecD erfc_wide(VecD a) {
-  VecD u = (a - VecD(3)) / (a + VecD(3));
-  VecD r = poly2(u, u * u, -0x1.18f6c8a1902cdp-12, -0x1.97aefe9451507p-11, 0x1.064dc9a2b66fp-9, 0x1.507a1924bed78p-9,
-               -0x1.85e4aef8c85fp-6, 0x1.17bd758d642dep-4, -0x1.e888c1b449da7p-4, 0x1.09840c10e9525p-3,
-               -0x1.85a191ae09bf1p-5, -0x1.15c0891324ca5p-3, 0x1.40c522db34da6p+0);
-  return exp_wide(-(a * a)) * r / fma(a, VecD(2), VecD(1));
-}
+// erfc(a) = exp(-a^2) q p(t), q = 1 / (a + 3), t = q - 0.17448992, for 0 <= a <= 10.1. Every t is exact, and so is
+// r = n log(2) + a^2 with a rounded log(2) and a^2. What these two and the steps up to g = q p(t) drop is kept beside g,
+// q's own error too: it is known (1 - q (a + 3)) and counts 3.4 times (a = 0) to 1.3 times (a = 10.1).
 TENSOTRON_INLINE VecF erfc(VecF x) {
-  VecF a = min(VecF(10.1f), abs(x));
-  VecD low = erfc_wide(widen_low(a)), high = erfc_wide(widen_high(a));
-  Mask<float> below = lt(x, VecF(0));
-  return select(below, narrow(VecD(2) - low, VecD(2) - high), narrow(low, high));
+  VecF a = min(VecF(10.1f), abs(x)), d = a + VecF(3), q = VecF(1) / d;
+  VecF t = q - VecF(0x1.655af8p-3f), c(0x1.1de702p+0f);
+  VecF s = poly(t, 0x1.9bc2dp+11f, -0x1.257a66p+9f, -0x1.c4c6d6p+9f, -0x1.a64d0ap+6f, 0x1.99c38ep+7f, 0x1.4602c8p+7f,
+                0x1.20243cp+6f, 0x1.6e147ap+4f, 0x1.694ee6p+2f);
+  VecF p = fma(t, s, c), g = p * q, low = fma(fma(t, s, c - p), q, fma_once(p, q, -g));
+  VecF wrong = fma((d - VecF(3)) - a, q, fma_once(-q, d, VecF(1)));
+  VecF z = a * a, k = fma(z, VecF(-0x1.715476p+0f), VecF(POW32)), n = k - VecF(POW32);
+  VecF r = fma_once(n, VecF(0x1.62e43p-1f), z), rest = fma(n, VecF(0x1.05c61p-29f), -fma_once(a, a, -z));
+  low = fma(g, fma(wrong, fma(t, VecF(8.317f), VecF(1.988f)), rest), low);
+  VecF e = fma(r * r, poly(r, 0x1.6bebdp-10f, -0x1.122796p-7f, 0x1.555674p-5f, -0x1.5554bp-3f, 0x1.fffffep-2f), -r);  // e^-r - 1
+  VecF y = scale(g + fma(g, e, fma(low, e, low)), k);
+  return select(lt(x, VecF(0)), VecF(2) - y, y);
 }
 
 // 2^(y log2 x) for x > 0. Outside +-200 the result has left float's range.
@@ -421,8 +440,6 @@ TENSOTRON_INLINE VecF hypot(VecF x, VecF y) {
 // ---- through the C library ------------------------------------------------------------------
 
 TENSOTRON_INLINE VecF lgamma(VecF x) { return lanes_lgamma(x); }
-TENSOTRON_INLINE VecF fmod(VecF x, VecF y) { return lanes_fmod(x, y); }
-TENSOTRON_INLINE VecF remainder(VecF x, VecF y) { return lanes_remainder(x, y); }
 
 }  // namespace TENSOTRON_ISA
 }  // namespace tensotron

@@ -1,6 +1,6 @@
 // Elementary functions on Vec<double>, and the kernels in double behind some functions of float.
 #pragma once
-#include "math_lanes.h"
+#include "math_mod.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
@@ -193,8 +193,6 @@ TENSOTRON_INLINE VecD lgamma(VecD x) { return lanes_lgamma(x); }
 TENSOTRON_INLINE VecD pow(VecD x, VecD y) { return lanes_pow(x, y); }
 TENSOTRON_INLINE VecD atan2(VecD y, VecD x) { return lanes_atan2(y, x); }
 TENSOTRON_INLINE VecD hypot(VecD x, VecD y) { return lanes_hypot(x, y); }
-TENSOTRON_INLINE VecD fmod(VecD x, VecD y) { return lanes_fmod(x, y); }
-TENSOTRON_INLINE VecD remainder(VecD x, VecD y) { return lanes_remainder(x, y); }
 
 // A closed-form start, then Halley steps on erf, or on erfc in the tails.
 static __attribute__((noinline, unused)) void call_erfinv(double* p) {
@@ -236,15 +234,16 @@ TENSOTRON_INLINE VecD exp2_wide(VecD x) {
                0x1.c6b08ac05bb58p-5, 0x1.ebfbe07787a9p-3, 0x1.62e42ff0e1a01p-1);
   return fma(r, p, VecD(1)) * pow2(t);
 }
-TENSOTRON_INLINE VecD exp_wide(VecD x) { return exp2_wide(x * VecD(0x1.71547652b82fep+0)); }
-// tan for 0 <= x <= 65536
-TENSOTRON_INLINE VecD tan_wide(VecD x) {
-  VecD t = fma(x, VecD(0x1.45f306dc9c883p-1), VecD(ROUND64)), n = t - VecD(ROUND64);
-  VecD r = fma(n, VecD(-0x1.921fb544p+0), x);
-  r = fma(n, VecD(-0x1.0b4611a626331p-34), r);
-  VecD z = r * r, s = sin_poly(r, z), c = cos_poly(z);
-  Mask<double> swap = odd(as_int(t));
-  return select(swap, c, s) / select(swap, -s, c);
+// log((1 + a) / (1 - a)) / 2 for 0 <= a < 1, in one division: d 2^k is near n = 1 + a by the difference of their bits, and
+// log(n / d) = k log(2) + 2 atanh((n - d 2^k) / (n + d 2^k)).
+TENSOTRON_INLINE VecD atanh_wide(VecD a) {
+  VecD n = VecD(1) + a, d = VecD(1) - a;
+  VecD::Int k = (VecD::Int)((U64)(as_int(n) - as_int(d) + (1LL << 51)) >> 52);  // n >= d
+  d = as_float(as_int(d) + (k << 52));
+  VecD e = as_float(k | 0x4330000000000000) - VecD(0x1p52), s = (n - d) / (n + d), z = s * s;
+  VecD r = z * poly2(z, z * z, 0x1.9f8306cf9ee3bp-3, 0x1.c50a30b998ad9p-3, 0x1.2497df4472af8p-2, 0x1.99998d1d2d48cp-2,
+                   0x1.5555555956699p-1);
+  return fma(e, VecD(0x1.62e42fefa39efp-2), fma(s * VecD(0.5), r, s));
 }
 
 }  // namespace TENSOTRON_ISA

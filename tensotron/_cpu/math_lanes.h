@@ -26,6 +26,16 @@ TENSOTRON_INLINE V poly2(V x, V z, typename V::Scalar a, typename V::Scalar b, C
   return horner2(x, z, V(a), V(b), rest...);
 }
 
+// fma(a, b, c) without hardware too, for float: rounded once where the sum fits a double.
+TENSOTRON_INLINE Vec<double> fma_once(Vec<double> a, Vec<double> b, Vec<double> c) { return fma(a, b, c); }
+TENSOTRON_INLINE Vec<float> fma_once(Vec<float> a, Vec<float> b, Vec<float> c) {
+#if TENSOTRON_HAS_FMA
+  return fma(a, b, c);
+#else
+  return narrow(widen_low(a) * widen_low(b) + widen_low(c), widen_high(a) * widen_high(b) + widen_high(c));
+#endif
+}
+
 // Out of line: sixteen calls inlined into every kernel would be most of its code.
 #define TENSOTRON_LANES1(name)                                                                     \
   static __attribute__((noinline, unused)) void call_##name(float* x) {                            \
@@ -83,12 +93,6 @@ TENSOTRON_LANES2(hypot)
 TENSOTRON_LANES2(fmod)
 #undef TENSOTRON_LANES1
 #undef TENSOTRON_LANES2
-
-// Python's remainder: fmod moved to the sign of the divisor.
-template <class T> TENSOTRON_INLINE Vec<T> lanes_remainder(Vec<T> a, Vec<T> b) {
-  Vec<T> m = lanes_fmod(a, b), zero(0);
-  return select(ne(m, zero) & (lt(b, zero) ^ lt(m, zero)), m + b, m);
-}
 
 }  // namespace TENSOTRON_ISA
 }  // namespace tensotron

@@ -1,5 +1,5 @@
-// Every function of math.h over arrays, by vectors and by scalars, for test_math_accuracy.py.
-#include "tensotron/_cpu/math.h"
+// Every function of math.h, and root, over arrays, by vectors and by scalars, for test_math_accuracy.py.
+#include "tensotron/_cpu/rowfn.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default"))) void
 
@@ -28,7 +28,7 @@ UNARY(exp) UNARY(exp2) UNARY(expm1) UNARY(log) UNARY(log2) UNARY(log10) UNARY(lo
 UNARY(sin) UNARY(cos) UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan)
 UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh) UNARY(acosh) UNARY(atanh)
 UNARY(sigmoid) UNARY(erf) UNARY(erfc) UNARY(erfinv)
-UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(rint) UNARY(sqrt) UNARY(abs)
+UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(rint) UNARY(sqrt) UNARY(root) UNARY(abs)
 BINARY(pow) BINARY(atan2) BINARY(hypot) BINARY(fmod) BINARY(remainder) BINARY(copysign)
 
 }  // namespace TENSOTRON_ISA
