@@ -115,7 +115,7 @@ template <class T> static void sgd_step(const Record& r, const double* h) {
       continue;
     }
     const bool fresh = a[2].stride[1];
-    const auto update = [=](V* x, auto counting) {
+    const auto update = [=](V* x, auto counting) __attribute__((always_inline)) {
       const V g = gradient(x[0], x[1]);
       Counted<T> buffer;
       if (counting.value) buffer.take(x[2], idle_lanes(x[0], g), keep);
@@ -204,7 +204,7 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
       count = countable && abs(adjusted) <= 0x1p10;
       quotient = AdamQuotient<T>(T(__builtin_pow(1 - __builtin_pow(beta2, step), 0.5)), T(h[OPTIM_EPS]));
     }
-    const auto update = [=](V* x, auto counting) {
+    const auto update = [=](V* x, auto counting) __attribute__((always_inline)) {
       V p = x[0], g = x[1];
       if (maximize) g = -g;
       if (decoupled) p = p * shrink;
@@ -240,7 +240,7 @@ template <class T, bool CENTERED, bool MOMENTUM> static void rmsprop_step(const 
                          abs(h[OPTIM_LR]) <= 0x1p40 && h[OPTIM_EPS] >= 0x1p-40;
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     const int64_t step = int64_t(advance_step(a[N]));
-    const auto update = [=](V* x, auto counting) {
+    const auto update = [=](V* x, auto counting) __attribute__((always_inline)) {
       V g = x[1];
       if (maximize) g = -g;
       if (decay) g = fma(wd, x[0], g);

@@ -32,6 +32,7 @@ template <class T> struct Counted {
   TENSOTRON_MEMBER void take(Vec<T>& average, Mask<T> idle, double factor) {
     if constexpr (sizeof(T) == 4) {
       lanes = idle & subnormal(average);
+      if (!any(lanes)) return;
       const Int all = (Int)average.v, size = all & 0x7fffffff;
       // Adding 1.5 * 2^52 rounds to an integer, ties to even, which are then the low bits.
 #if defined(__AVX512F__)
@@ -63,13 +64,15 @@ template <class T> TENSOTRON_INLINE Mask<T> idle_lanes(Vec<T> parameter, Vec<T> 
   return eq(gradient, Vec<T>(T(0))) & ge(abs(parameter), Vec<T>(T(0x1p-50)));
 }
 
-// Whether every eighth vector of an average, from number `start` % 8 on, shows a subnormal number: one missed costs time only.
-template <class T> TENSOTRON_INLINE bool probe(const Arg& average, int64_t start) {
+// Whether a sample of an average, another one at every step, shows a subnormal number: one missed costs time only. The
+// sample meets every row of 64 elements, and as its distance is odd those of narrower layers in turn.
+template <class T> TENSOTRON_INLINE bool probe(const Arg& average, int64_t step) {
   typedef Vec<T> V;
+  constexpr int64_t EVERY = 64 / V::size - 1;
   if (sizeof(T) == 8) return false;
   bool found = false;
   const T* const p = (const T*)average.data;
-  for (int64_t i = (start & 7) * V::size; i + V::size <= average.stride[0]; i += 8 * V::size)
+  for (int64_t i = step % EVERY * V::size; i + V::size <= average.stride[0]; i += EVERY * V::size)
     found |= any(subnormal(V::load(p + i)));
   return found;
 }
