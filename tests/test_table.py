@@ -270,6 +270,16 @@ def test_reductions(name):
                                 check(second, arrays, layout, (*what, "second"))
 
 
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+def test_remainders_of_overflowing_quotients(name):
+    """torch's vector code and its scalar code differ (docs/adr/0004)."""
+    for tiny, dtype in ((1e-40, np.float32), (1e-310, np.float64)):
+        a, b = np.full(64, -2, dtype), np.full(64, tiny, dtype)
+        for step in (1, 2):
+            got, want = (getattr(lib, name)(lib.from_numpy(a)[::step], lib.from_numpy(b)[::step]) for lib in (tt, torch))
+            np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
 def test_gradient_of_more_broadcast_dimensions_than_a_record_holds():
     """Kept and broadcast dimensions in turn: nine of them, which do not merge."""
     shape = (2,) * 9

@@ -54,6 +54,12 @@ TENSOTRON_INLINE V muladd(V a, V b, V c) { return fma(a, b, c); }
 template <class V>
 TENSOTRON_INLINE V trunc_div(V a, V b) { return trunc(a / b); }
 
+// m = fmod(a, b) or remainder(a, b): NaN by torch's vector code where the quotient overflows, exact by its scalar code.
+template <class V>
+TENSOTRON_INLINE V unless_overflow(V m, V a, V b, V scalar) {
+  return select(land(isinf(abs(a) / abs(b)), eq(scalar, V(0))), V(NAN32), m);
+}
+
 // Python's float //: exact where a / b rounds across an integer.
 template <class V>
 TENSOTRON_INLINE V floor_div(V a, V b) {
@@ -84,6 +90,7 @@ TENSOTRON_INLINE Int bxor(Int a, Int b) { return a ^ b; }
 // The divisor is not zero: the launch has looked. -1 apart, for INT64_MIN / -1 traps on x86.
 TENSOTRON_INLINE Int trunc_div(Int a, Int b) { return b == -1 ? wrap(0 - uint64_t(a)) : a / b; }
 TENSOTRON_INLINE Int fmod(Int a, Int b) { return b == -1 ? 0 : a % b; }
+TENSOTRON_INLINE Int unless_overflow(Int m, Int, Int, Int) { return m; }
 TENSOTRON_INLINE Int remainder(Int a, Int b) {
   const Int m = fmod(a, b);
   return m != 0 && ((m < 0) != (b < 0)) ? m + b : m;
