@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     FnNode, Tensor, add_method, alias, any_requires, attach, begin, check_inplace, contiguous, copy_into, empty, empty_like,
-    empty_of, fill_with, grad_enabled, rebase, record, same_shape, set_arg, set_geometry, shape_of, wrap_dim)
+    empty_of, fill_with, grad_enabled, rebase, record, run, same_shape, set_arg, set_geometry, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, Record
 
@@ -72,9 +72,11 @@ cdef Tensor forward(Tensor x, Tensor w, Tensor bias, tuple v):
 def forward_backward(node, g):
     v = node.info
     x, w = node.saved(0), node.saved(1)
-    return (input_gradient(<Tensor>g, w, v) if node.needs(0) else None,
-            weight_gradient(<Tensor>g, x, v) if node.needs(1) else None,
-            bias_gradient(<Tensor>g, v) if node.needs(2) else None)
+    gx = input_gradient(<Tensor>g, w, v) if node.needs(0) else None
+    if node.needs(1) and node.needs(2) and not grad_enabled():
+        gw, gb = weight_and_bias_gradients(<Tensor>g, x, v)
+        return gx, gw, gb
+    return (gx, weight_gradient(<Tensor>g, x, v) if node.needs(1) else None, bias_gradient(<Tensor>g, v) if node.needs(2) else None)
 
 
 cdef Tensor input_gradient(Tensor g, Tensor w, tuple v):
@@ -101,6 +103,13 @@ def weight_gradient_backward(node, gw):
     v = node.info
     return (forward(node.saved(1), <Tensor>gw, None, v) if node.needs(0) else None,
             input_gradient(node.saved(0), <Tensor>gw, v) if node.needs(1) else None)
+
+
+cdef tuple weight_and_bias_gradients(Tensor g, Tensor x, tuple v):
+    """Both in one pass over g."""
+    cdef Tensor gw = empty_of((v[4], v[1] // v[13], v[5], v[6]), g.dt), gb = empty_of((v[4],), g.dt)
+    run(K_conv_backward_weight, 0, (gw, gb), (contiguous(g), contiguous(x)), v, (), g.dt)
+    return gw, gb
 
 
 cdef Tensor bias_gradient(Tensor g, tuple v):

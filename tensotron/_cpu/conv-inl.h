@@ -9,10 +9,12 @@
 //   conv_backward_input   arg[0] = gx, arg[1] = gy, arg[2] = w          (F32, F64)
 //                         arg[3] = bias [C] if nin == 3: the forward of a transposed convolution
 //   conv_backward_weight  arg[0] = gw, arg[1] = gy, arg[2] = x          (F32, F64)
+//                         or with nout == 2: arg[0] = gw, arg[1] = gb, arg[2] = gy, arg[3] = x: also what
+//                         conv_backward_bias gives, bit for bit
 //   conv_backward_bias    arg[0] = gb [O], arg[1] = gy                  (F32, F64)
 //
-// Two methods: lanes over the channels of the result where those fill the vectors (conv_lanes.h), else
-// lanes over neighbouring positions (conv_flat.h).
+// Methods: lanes over the channels of the result where those fill the vectors (conv_lanes.h), else
+// lanes over neighbouring positions (conv_flat.h); for the gradient of the weight also over rows (conv_rows.h).
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -20,6 +22,7 @@
 #include "conv_common.h"
 #include "conv_flat.h"
 #include "conv_lanes.h"
+#include "conv_rows.h"
 #include "vec.h"
 
 namespace tensotron {
@@ -124,14 +127,30 @@ static inline void conv_backward_weight_direct(const ConvShape& s, T* gw, const 
         }
 }
 
+// ---------------------------------------------------------------- gradient of the bias
+template <class T>
+static inline int conv_backward_bias(const ConvShape& s, T* gb, const T* gy) {
+  const int64_t area = s.OH * s.OW;
+  return parallel(team_for(double(s.N) * double(s.O * area) / 8), s.O, 1, [=](int, int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; o++) {
+      T total = 0;
+      for (int64_t n = 0; n < s.N; n++) total += conv_plane_sum(gy + (n * s.O + o) * area, area);
+      gb[o] = total;
+    }
+    return int(OK);
+  });
+}
+
 template <class T>
 static inline int conv_backward_weight(const Record& r) {
   ConvShape s = conv_shape(r);
-  T* gw = (T*)r.arg[0].data;
-  const T *gy = (const T*)r.arg[1].data, *x = (const T*)r.arg[2].data;
-  if (s.O * s.Cg() * s.KH * s.KW == 0) return OK;
-  if (s.N > 0 && lanes_fit<T>(s.Og())) return conv_backward_weight_lanes(s, gw, gy, x);
-  if (s.N > 0 && conv_all_finite(x, s.N * s.C * s.H * s.W)) return conv_backward_weight_flat(s, gw, gy, x);
+  T *gw = (T*)r.arg[0].data, *gb = r.nout == 2 ? (T*)r.arg[1].data : nullptr;
+  const T *gy = (const T*)r.arg[r.nout].data, *x = (const T*)r.arg[r.nout + 1].data;
+  const bool some = s.N > 0 && s.O * s.Cg() * s.KH * s.KW > 0, lanes = lanes_fit<T>(s.Og());
+  if (some && rows_fit<T>(s, lanes)) return conv_backward_weight_rows(s, gw, gb, gy, x);
+  if (gb) conv_backward_bias(s, gb, gy);
+  if (some && lanes) return conv_backward_weight_lanes(s, gw, gy, x);
+  if (some && conv_all_finite(x, s.N * s.C * s.H * s.W)) return conv_backward_weight_flat(s, gw, gy, x);
   conv_backward_weight_direct(s, gw, gy, x);
   return OK;
 }
@@ -142,40 +161,15 @@ int k_conv_backward_weight(const Record& r) {
   return UNSUPPORTED;
 }
 
-// ---------------------------------------------------------------- gradient of the bias
 template <class T>
-static inline void conv_backward_bias(const Record& r) {
-  constexpr int L = Vec<T>::size;
-  ConvShape s = conv_shape(r);
-  const int64_t area = s.OH * s.OW;
-  T* gb = (T*)r.arg[0].data;
-  const T* gy = (const T*)r.arg[1].data;
-  parallel(team_for(double(s.N) * double(s.O * area) / 8), s.O, 1, [=](int, int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; o++) {
-      T total = 0;
-      for (int64_t n = 0; n < s.N; n++) {
-        const T* p = gy + (n * s.O + o) * area;
-        Vec<T> a0(T(0)), a1(T(0));
-        int64_t i = 0;
-        for (; i + 2 * L <= area; i += 2 * L) {
-          a0 = a0 + Vec<T>::load(p + i);
-          a1 = a1 + Vec<T>::load(p + i + L);
-        }
-        T sum = reduce_add(a0 + a1);
-        for (; i < area; i++) sum += p[i];
-        total += sum;
-      }
-      gb[o] = total;
-    }
-    return int(OK);
-  });
+static inline int conv_backward_bias(const Record& r) {
+  return conv_backward_bias(conv_shape(r), (T*)r.arg[0].data, (const T*)r.arg[1].data);
 }
 
 int k_conv_backward_bias(const Record& r) {
-  if (r.compute == F32) conv_backward_bias<float>(r);
-  else if (r.compute == F64) conv_backward_bias<double>(r);
-  else return UNSUPPORTED;
-  return OK;
+  if (r.compute == F32) return conv_backward_bias<float>(r);
+  if (r.compute == F64) return conv_backward_bias<double>(r);
+  return UNSUPPORTED;
 }
 
 }  // namespace TENSOTRON_ISA

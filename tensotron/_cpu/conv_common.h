@@ -115,6 +115,21 @@ static inline void conv_flatten(T* dst, const T* src, int64_t rows, int64_t cols
   }
 }
 
+// One plane's part of the gradient of the bias.
+template <class T>
+static inline T conv_plane_sum(const T* p, int64_t area) {
+  constexpr int L = Vec<T>::size;
+  Vec<T> a0(T(0)), a1(T(0));
+  int64_t i = 0;
+  for (; i + 2 * L <= area; i += 2 * L) {
+    a0 = a0 + Vec<T>::load(p + i);
+    a1 = a1 + Vec<T>::load(p + i + L);
+  }
+  T sum = reduce_add(a0 + a1);
+  for (; i < area; i++) sum += p[i];
+  return sum;
+}
+
 // ---------------------------------------------------------------- gradient of the input, common to all methods
 template <class T>
 static inline void conv_fill_bias(const ConvShape& s, T* gx, const T* bias) {
