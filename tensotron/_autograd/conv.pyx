@@ -2,12 +2,14 @@
 """Convolutions: one node and one set of kernels for all of them."""
 from libc.stdint cimport int64_t
 
+from tensotron._autograd.elementwise cimport attach_relu
+from tensotron._autograd.pool cimport attach_max
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     FnNode, Tensor, add_method, alias, any_requires, attach, begin, check_inplace, contiguous, copy_into, empty, empty_like,
     empty_of, fill_with, grad_enabled, rebase, record, run, same_shape, set_arg, set_geometry, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
-from tensotron._cpu.backend cimport BOOL, F32, F64, Record
+from tensotron._cpu.backend cimport BOOL, F32, F64, I64, Record
 
 cdef extern from *:
     """
@@ -147,26 +149,10 @@ cdef int check_types(Tensor x, Tensor w, Tensor b) except -1:
     return 0
 
 
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """2-d convolution of input [N, C, H, W] or [C, H, W] with weight [O, C / groups, KH, KW].
-
-    padding: an int, two, "valid" or "same" (stride 1 only).
-
-    Raises:
-        RuntimeError: shapes or dtypes do not fit.
-    """
-    cdef Tensor x = tensor_arg(input, "conv2d", "input", 1), w = tensor_arg(weight, "conv2d", "weight", 2), b = None, y
-    cdef int64_t g = int_arg(groups, "conv2d", "groups", 7)
+cdef tuple shape_of_conv(Tensor x, Tensor w, Tensor b, object stride, object padding, object dilation, int64_t g):
+    """The shape of the convolution of x, which is 4-d; raises if the operands do not fit."""
     cdef int d
-    cdef bint batched
-    cdef list st, di, pa, out, left, total
-    if bias is not None:
-        b = tensor_arg(bias, "conv2d", "bias", 3)
-    if x.nd != 3 and x.nd != 4:
-        raise RuntimeError(f"Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: {list(shape_of(x))}")
-    batched = x.nd == 4
-    if not batched:
-        x = <Tensor>x.unsqueeze(0)
+    cdef list st, di, out, left, total
     st = int_pair(stride, "conv2d", "stride", 2)
     di = int_pair(dilation, "conv2d", "dilation", 2)
     if w.nd != 4:
@@ -199,9 +185,73 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         kernel = " x ".join([str(di[d] * (w.sizes[2 + d] - 1) + 1) for d in range(2)])
         raise RuntimeError(f"Calculated padded input size per channel: ({padded}). Kernel size: ({kernel}). Kernel size can't be greater "
                            "than actual input size")
-    y = forward(x, w, b, (x.sizes[0], x.sizes[1], x.sizes[2], x.sizes[3], w.sizes[0], w.sizes[2], w.sizes[3], st[0], st[1], left[0],
-                          left[1], di[0], di[1], g, out[0], out[1]))
+    return (x.sizes[0], x.sizes[1], x.sizes[2], x.sizes[3], w.sizes[0], w.sizes[2], w.sizes[3], st[0], st[1], left[0],
+            left[1], di[0], di[1], g, out[0], out[1])
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """2-d convolution of input [N, C, H, W] or [C, H, W] with weight [O, C / groups, KH, KW].
+
+    padding: an int, two, "valid" or "same" (stride 1 only).
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit.
+    """
+    cdef Tensor x = tensor_arg(input, "conv2d", "input", 1), w = tensor_arg(weight, "conv2d", "weight", 2), b = None, y
+    cdef int64_t g = int_arg(groups, "conv2d", "groups", 7)
+    cdef bint batched
+    if bias is not None:
+        b = tensor_arg(bias, "conv2d", "bias", 3)
+    if x.nd != 3 and x.nd != 4:
+        raise RuntimeError(f"Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: {list(shape_of(x))}")
+    batched = x.nd == 4
+    if not batched:
+        x = <Tensor>x.unsqueeze(0)
+    y = forward(x, w, b, shape_of_conv(x, w, b, stride, padding, dilation, g))
     return y if batched else y.squeeze(0)
+
+
+cdef object conv2d_relu(object input, object weight, object bias, object stride, object padding, object dilation, object groups,
+                        bint pool):
+    """relu(conv2d(...)), and with `pool` max_pool2d of that with windows of 2, in one pass and with the same graph; None
+    where the operators have to be called one by one."""
+    cdef Tensor x, w, b = None, y, c, most = None, at = None
+    cdef int k, nout = 3 if pool else 1
+    cdef tuple v, pooled
+    cdef Record r
+    if not (type(input) is Tensor and isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor)) and type(groups) is int):
+        return None
+    x, w, b = <Tensor>input, <Tensor>weight, <Tensor>bias
+    if x.nd != 4 or x.dt > F64 or w.dt != x.dt or (b is not None and b.dt != x.dt):
+        return None
+    v = shape_of_conv(x, w, b, stride, padding, dilation, groups)
+    if v[0] == 0 or (pool and min(v[14], v[15]) < 2):
+        return None
+    y = empty_of((v[0], v[4], v[14], v[15]), x.dt)
+    begin(&r, K_conv_forward, 1, nout, 2 + (b is not None), x.dt)
+    r.ndim = 0
+    set_arg(&r, 0, y)
+    if pool:
+        pooled = (v[0], v[4], v[14] // 2, v[15] // 2)
+        most, at = empty_of(pooled, x.dt), empty_of(pooled, I64)
+        set_arg(&r, 1, most)
+        set_arg(&r, 2, at)
+    cx, cw, cb = contiguous(x), contiguous(w), contiguous(b) if b is not None else None
+    set_arg(&r, nout, <Tensor>cx)
+    set_arg(&r, nout + 1, <Tensor>cw)
+    if b is not None:
+        set_arg(&r, nout + 2, <Tensor>cb)
+    for k in range(16):
+        r.ints[k] = v[k]
+    backend.launch(&r)
+    if grad_enabled() and any_requires((x, w, b)):
+        c = alias(y)  # stands for the convolution's result, which nobody keeps
+        attach(c, "ConvolutionBackward0", forward_backward, (x, w, b), (x, w), v)
+        attach_relu(c, y)
+    if not pool:
+        return y
+    attach_max(most, at, y, (v[0] * v[4], v[14], v[15], v[14] // 2, v[15] // 2, 2, 2, 2, 2, 0, 0, 1, 1), "MaxPool2DWithIndicesBackward0")
+    return most
 
 
 cdef int check_conv(Tensor x, Tensor w, Tensor b, list stride, list padding, int64_t groups) except -1:

@@ -10,6 +10,7 @@ cdef class RowNode(Node):
     cdef uint8_t compute
     cdef uint8_t in_dtype[3]
     cdef Tensor a, b, c, y            # saved
+    cdef Tensor masked                # of a relu: the gradient in which another node has zeroed what it would
     cdef int64_t va, vb, vc, vy       # their versions
     cdef double p[4]
     cdef double number[3]
@@ -25,6 +26,12 @@ cdef int row_id(str name) except -1
 cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na, double nb, double nc,
                       int n_in, int compute, int result, Tensor out, bint inplace,
                       double p0, double p1, double p2)
+# The graph of a relu whose result was computed with what comes before it. x stands for its operand.
+cdef int attach_relu(Tensor x, Tensor out) except -1
+# The result of the node, a relu's, if nobody sees the gradient that arrives there, so that who makes it may zero what
+# the relu's backward would; else None. note_masked then tells the node that g is such a gradient.
+cdef Tensor mask_of(Node node)
+cdef int note_masked(Node node, Tensor g) except -1
 cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes)
 cdef object sum_to_shape(Tensor g, object shape)
 cdef int result_type_of(object a, object b) except -1

@@ -5,11 +5,15 @@ from cpython.object cimport PyTypeObject
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    Tensor, Node, add_edge, alias, as_view, begin, check_inplace, contiguous, copy_into, empty, empty_like, empty_strided, grad_enabled,
+    Storage, Tensor, Node, add_edge, alias, as_view, begin, check_inplace, contiguous, copy_into, empty, empty_like, empty_strided, grad_enabled,
     inference_enabled, make_size, next_seq, parse_sizes, raise_freed_graph, rebase, same_shape, save_input, save_output,
     set_arg, shape_of, unpack_saved)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Iteration, Record
+
+cdef extern from "Python.h":
+    ctypedef struct PyObject
+    Py_ssize_t Py_REFCNT(PyObject* o)
 
 cdef extern from *:
     """
@@ -312,7 +316,40 @@ cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na
         save_result(graph, out)
     return out
 
+cdef int attach_relu(Tensor x, Tensor out) except -1:
+    cdef double[4] p = [0, 0, 0, 0]
+    cdef RowNode graph = make_node(RELU, "ReluBackward0", x, None, None, 0, 0, 0, 1, x.dt, p, out, False)
+    save_result(graph, out)
+    out.grad_fn_ = graph
+    return 0
+
+
+cdef Tensor mask_of(Node node):
+    if (type(node) is not RowNode or (<RowNode>node).row != RELU or node.tensor_hooks is not None or node.pre_hooks is not None
+            or node.post_hooks is not None or node.retain is not None):
+        return None
+    return (<RowNode>node).y
+
+
+cdef int note_masked(Node node, Tensor g) except -1:
+    (<RowNode>node).masked = g
+    return 0
+
+
+cdef enum:
+    WORTH_REUSING = 4096  # elements; results below stay in the first-level cache
+
+
+cdef bint is_temporary(Tensor t, Py_ssize_t references) noexcept:
+    """Whether these references to t are all there are to its memory, so that its last reader may write to it: another
+    megabyte would push a megabyte out of the cache."""
+    cdef Storage s = t.storage
+    return (Py_REFCNT(<PyObject*>t) == references and Py_REFCNT(<PyObject*>s) == 2 and t.n >= WORTH_REUSING and t.contiguous
+            and t.base_ is None and not t.inference and not s.fixed and not s.watched and s.owner is None)
+
+
 ROW_NAMES = [tt_row(r).name.decode() for r in range(NUM_ROWS)]
+cdef int RELU = ROW_NAMES.index("relu")
 
 
 cdef bint overlaps_partly(Tensor out, Tensor t) noexcept:
@@ -430,7 +467,7 @@ cdef class RowNode(Node):
     cdef int release_saved(self) except -1:
         if self.uses:
             self.released = True
-            self.a = self.b = self.c = self.y = None
+            self.a = self.b = self.c = self.y = self.masked = None
         return 0
 
     cdef object saved_values(self):
@@ -458,6 +495,12 @@ cdef class RowNode(Node):
         cdef double n1 = 0, n2 = 0, n3 = 0, number
         cdef int n = 1, bit
         shape = self.shape0 if i == 0 else self.shape1 if i == 1 else self.shape2
+        if self.masked is not None:
+            done = g is self.masked
+            self.masked = None
+            if done:
+                check_saved(self, self.y, self.vy)
+                return g
         if identity[self.row * 3 + i]:
             out = g
         else:
@@ -483,7 +526,11 @@ cdef class RowNode(Node):
                 else:
                     x3, n3 = t, number
                 n += 1
-            out = empty_like(g, self.in_dtype[i])
+            # references to g: the engine's and apply's
+            if self.n_in == 1 and self.post_hooks is None and g.dt == self.in_dtype[i] and g.dt == self.compute and is_temporary(g, 2):
+                out = alias(g)
+            else:
+                out = empty_like(g, self.in_dtype[i])
             launch_row(self.row * 4 + i + 1, out, g, x1, x2, x3, 0, n1, n2, n, self.compute, self.p)
         if shape is not None:
             out = sum_to_shape(out, shape)

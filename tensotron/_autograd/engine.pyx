@@ -25,6 +25,11 @@ cdef struct Info:
 cdef uint64_t run_count = 0
 cdef vector[uint64_t] active_runs     # several with nested passes and with threads
 cdef Run spare = None                 # a finished pass, to be used again
+cdef PyObject* running = NULL         # node that a pass to all leaves runs at this moment, until it runs another
+
+
+cdef bint is_running(Node node) noexcept:
+    return running == <PyObject*>node
 
 
 cdef class Run:
@@ -36,8 +41,9 @@ cdef class Run:
     cdef priority_queue[pair[uint64_t, int]] ready
 
     cdef int end(self) except -1:
-        global spare
+        global spare, running
         cdef size_t k
+        running = NULL
         for k in range(active_runs.size()):
             if active_runs[k] == self.id:
                 active_runs[k] = active_runs.back()
@@ -252,6 +258,7 @@ cdef int execute_one(Node root, int nr, Tensor g, bint keep, bint create) except
 
 
 cdef int run_all(Run run, bint keep, dict wanted, list captured) except -1:
+    global running
     cdef Node node, follower
     cdef int i, j, k
     cdef object g, out
@@ -273,7 +280,9 @@ cdef int run_all(Run run, bint keep, dict wanted, list captured) except -1:
                 for nr, k in wanted[<size_t><void*>node]:
                     captured[k] = g if node.n_out == 1 else g[nr]
             if wanted is None or leads_on(run, node):
+                running = <PyObject*>node if wanted is None else NULL
                 out = node.apply(g)
+                running = NULL
                 if node.post_hooks is not None:
                     out = after_node(node, out, g)
                 if not keep:

@@ -2,6 +2,8 @@
 """Pooling in one and two dimensions."""
 from libc.stdint cimport int64_t
 
+from tensotron._autograd.elementwise cimport mask_of, note_masked
+from tensotron._autograd.engine cimport is_running
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
     FnNode, Tensor, add_method, alias, any_requires, attach, attach_all, begin, check_inplace, contiguous, copy_into, empty,
@@ -25,18 +27,20 @@ FUNCTIONS = {}
 NN_FUNCTIONS = {}
 
 
-cdef int launch_pool(int kernel, tuple v, int nout, Tensor a, Tensor b, Tensor c) except -1:
+cdef int launch_pool(int kernel, tuple v, int nout, Tensor a, Tensor b, Tensor c, Tensor d=None) except -1:
     """v: the ints of pool-inl.h. Inputs must be contiguous."""
     cdef Record r
     cdef int k
     if a.n == 0:
         return 0
-    begin(&r, kernel, 0, nout, (3 if c is not None else 2) - nout, a.dt)
+    begin(&r, kernel, 0, nout, 2 + (c is not None) + (d is not None) - nout, a.dt)
     r.ndim = 0
     set_arg(&r, 0, a)
     set_arg(&r, 1, b)
     if c is not None:
         set_arg(&r, 2, c)
+    if d is not None:
+        set_arg(&r, 3, d)
     for k in range(len(v)):
         r.ints[k] = v[k]
     backend.launch(&r)
@@ -120,16 +124,28 @@ cdef tuple max_pool(Tensor x, tuple v, str node):
     cdef tuple shape = output_shape(x, v[3], v[4])
     cdef Tensor y = empty_of(shape, x.dt), at = empty_of(shape, I64)
     launch_pool(K_max_pool2d, v, 2, y, at, contiguous(x))
-    if grad_enabled() and x.requires():
-        attach_all([y, at], node, max_backward, (x,), (at,), (v, shape_of(x), node))
+    attach_max(y, at, x, v, node)
     return y, at
 
 
-def max_backward(node, g, g_indices):
+cdef int attach_max(Tensor y, Tensor at, Tensor x, tuple v, str node) except -1:
+    if grad_enabled() and x.requires():
+        attach_all([y, at], node, max_backward, (x,), (at,), (v, shape_of(x), node))
+    return 0
+
+
+def max_backward(FnNode node, g, g_indices):
+    cdef bint alone = is_running(node) and node.post_hooks is None and not grad_enabled()
+    cdef Tensor mask = mask_of(node.next0) if alone else None, out
     v, shape, name = node.info
     if g is None:
         return None
-    return scatter_max(<Tensor>g, node.saved(0), v, shape, name)
+    if mask is None or not mask.contiguous or mask.dt != (<Tensor>g).dt or (<Tensor>g).n == 0:
+        return scatter_max(<Tensor>g, node.saved(0), v, shape, name)
+    out = empty_of(tuple(shape), (<Tensor>g).dt)
+    launch_pool(K_max_pool2d_backward, v, 1, out, contiguous(<Tensor>g), node.saved(0), mask)
+    note_masked(node.next0, out)
+    return out
 
 
 cdef Tensor scatter_max(Tensor g, Tensor at, tuple v, object shape, str name):

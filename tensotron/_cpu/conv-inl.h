@@ -6,6 +6,8 @@
 //     uneven padding needs no copy. C and O count all groups.
 //   conv_forward          arg[0] = y [N,O,OH,OW], arg[1] = x [N,C,H,W], arg[2] = w [O,C/G,KH,KW],
 //                         arg[3] = bias [O] if nin == 3                 (F32, F64, I64, I32, U8)
+//     with op == 1 y is the relu of that, and with nout == 3 the outputs are y and what max_pool2d makes of it with
+//     windows of 2 x 2: arg[0] = y, arg[1] = maxima, arg[2] = indices, arg[3] = x ...  (F32, F64)
 //   conv_backward_input   arg[0] = gx, arg[1] = gy, arg[2] = w          (F32, F64)
 //                         arg[3] = bias [C] if nin == 3: the forward of a transposed convolution
 //   conv_backward_weight  arg[0] = gw, arg[1] = gy, arg[2] = x          (F32, F64)
@@ -51,9 +53,11 @@ static inline void conv_forward_direct(const ConvShape& s, T* y, const T* x, con
 
 template <class T>
 static inline int conv_forward(const ConvShape& s, const Record& r) {
+  const Arg* in = r.arg + r.nout;
   T* y = (T*)r.arg[0].data;
-  const T *x = (const T*)r.arg[1].data, *w = (const T*)r.arg[2].data, *b = r.nin == 3 ? (const T*)r.arg[3].data : nullptr;
-  return lanes_fit<T>(s.Og()) ? conv_forward_lanes(s, y, x, w, b) : conv_forward_flat(s, y, x, w, b);
+  const T *x = (const T*)in[0].data, *w = (const T*)in[1].data, *b = r.nin == 3 ? (const T*)in[2].data : nullptr;
+  const ConvAfter<T> after(s, r);
+  return lanes_fit<T>(s.Og()) ? conv_forward_lanes(s, y, x, w, b, after) : conv_forward_flat(s, y, x, w, b, after);
 }
 
 int k_conv_forward(const Record& r) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "parallel.h"
+#include "pool-inl.h"
 #include "record.h"
 #include "scratch.h"
 #include "vec.h"
@@ -28,6 +29,37 @@ static inline ConvShape conv_shape(const Record& r) {
 static inline int conv_team(const ConvShape& s) {
   return team_for(double(s.N) * double(s.O) * double(s.OH * s.OW) * double(s.Cg() * s.KH * s.KW) / 25);
 }
+
+// What is done to the planes of the result while they are in the first-level cache: relu, then perhaps the maxima of
+// 2 x 2 windows, bit for bit as the relu row and max_pool2d do it.
+template <class T>
+struct ConvAfter {
+  bool relu;
+  T* maxima;  // null: none
+  int64_t* index;
+  PoolShape shape;
+  Pool2x2<T> two;
+
+  ConvAfter(const ConvShape& s, const Record& r)
+      : relu(r.op == 1), maxima(r.nout == 3 ? (T*)r.arg[1].data : nullptr), index(r.nout == 3 ? (int64_t*)r.arg[2].data : nullptr),
+        shape{s.N * s.O, s.OH, s.OW, s.OH / 2, s.OW / 2, 2, 2, 2, 2, 0, 0, 1, 1}, two(shape) {}
+
+  void operator()(T* y, int64_t first, int64_t count) const {
+    if (!relu) return;
+    constexpr int L = Vec<T>::size;
+    const int64_t area = shape.H * shape.W, out = shape.OH * shape.OW, n = count * area;
+    const Vec<T> zero(T(0));
+    T* p = y + first * area;
+    int64_t i = 0;
+    for (; i + L <= n; i += L) {
+      const Vec<T> v = Vec<T>::load(p + i);
+      select(le(v, zero), zero, v).store(p + i);
+    }
+    for (; i < n; i++) p[i] = p[i] <= T(0) ? T(0) : p[i];
+    if (maxima)
+      for (int64_t k = first; k < first + count; k++, p += area) two.forward(shape, p, maxima + k * out, index + k * out);
+  }
+};
 
 static inline int64_t conv_round(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 static inline int64_t conv_ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }

@@ -111,7 +111,7 @@ static inline bool conv_all_finite(const T* p, int64_t n) {
 
 // ---------------------------------------------------------------- forward
 template <class T>
-static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const T* w, const T* bias) {
+static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const T* w, const T* bias, const ConvAfter<T>& after) {
   constexpr int L = Vec<T>::size;
   const int64_t Cg = s.Cg(), Og = s.Og(), K = Cg * s.KH * s.KW, packed = conv_packed<T>(Og, K);
   ConvAxis ah, aw;
@@ -185,6 +185,7 @@ static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const 
           m += rows;
         }
       }
+      after(y, n * s.O, images * s.O);
     }
     return int(OK);
   });

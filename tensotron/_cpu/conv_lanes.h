@@ -269,7 +269,7 @@ template <class T>
 constexpr int64_t CHANNEL_BLOCK = Vec<T>::size > 8 ? Vec<T>::size : 8;
 
 template <class T>
-static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const T* w, const T* bias) {
+static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const T* w, const T* bias, const ConvAfter<T>& after) {
   constexpr int L = Vec<T>::size;
   const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW, K = Cg * taps, area = s.OH * s.OW,
                 nvec = (Og + L - 1) / L, block_taps = CHANNEL_BLOCK<T> * taps;
@@ -324,6 +324,7 @@ static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const
         lanes_transpose(mine, lanes, area, conv_min(lanes, Og - b * lanes), y + (n * s.O + g * Og + b * lanes) * area, area,
                         false);
       }
+      after(y, n * s.O + g * Og, Og);
     }
     return int(OK);
   });

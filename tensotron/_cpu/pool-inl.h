@@ -5,6 +5,7 @@
 //     Adaptive pooling sets KH = 0: output i averages or searches inputs floor(i H / OH) to ceil((i + 1) H / OH).
 //   max_pool2d           arg[0] = y, arg[1] = indices (I64: h * W + w), arg[2] = x  (F32, F64, I64, I32, U8)
 //   max_pool2d_backward  arg[0] = gx, arg[1] = gy, arg[2] = indices                 (F32, F64)
+//     with a fourth argument, the relu that was x: then what its backward makes of gx, zero where it is not positive
 //   max_pool2d_gather    arg[0] = y, arg[1] = x, arg[2] = indices: y = x at the indices; the gradient
 //                        of max_pool2d_backward                                     (F32, F64)
 //   avg_pool2d           arg[0] = y, arg[1] = x                                     (F32, F64, I64)
@@ -82,6 +83,12 @@ template <class T>
 static inline void max_pool_plane(const PoolShape& s, const T* x, T* y, int64_t* index) {
   for (int64_t oh = 0; oh < s.OH; oh++)
     for (int64_t ow = 0; ow < s.OW; ow++, y++, index++) max_pool_one(s, x, oh, ow, y, index);
+}
+
+// The backward of relu, in place.
+template <class T>
+static inline void pool_mask(T* gx, const T* relu, int64_t n) {
+  for (int64_t i = 0; i < n; i++) gx[i] = relu[i] <= T(0) ? T(0) : gx[i];
 }
 
 // The 2 x 2 window, stride 2, that every small network uses: lanes are neighbouring outputs, of one row or, where
@@ -183,7 +190,9 @@ struct Pool2x2 {
     rest(s, [=](int64_t oh, int64_t ow) { max_pool_one(s, x, oh, ow, y + oh * s.OW + ow, index + oh * s.OW + ow); });
   }
 
-  void backward(const PoolShape& s, T* gx, const T* gy, const int64_t* index) const {
+  // relu: null if not Relu
+  template <bool Relu>
+  void backward(const PoolShape& s, T* gx, const T* gy, const int64_t* index, const T* relu) const {
     const Int low = this->low, high = this->high, where = this->where;
     each(s, [=](int64_t to, int64_t from, int n, int n0, int n1, int64_t apart) __attribute__((always_inline)) {
       const Vec<T> g = Vec<T>::load(gy + to, n) + Vec<T>(T(0));  // as added to zero
@@ -192,15 +201,20 @@ struct Pool2x2 {
       const Vec<T> zero(T(0));
       const auto a = (at == 0 ? g.v : zero.v), b = (at == 1 ? g.v : zero.v);
       const auto c = (at == At(s.W) ? g.v : zero.v), d = (at == At(s.W + 1) ? g.v : zero.v);
-      Vec<T>(__builtin_shuffle(a, b, low)).store(p, n0);
-      Vec<T>(__builtin_shuffle(a, b, high)).store(p + apart, n1);
-      Vec<T>(__builtin_shuffle(c, d, low)).store(q, n0);
-      Vec<T>(__builtin_shuffle(c, d, high)).store(q + apart, n1);
+      const auto put = [&](Vec<T> v, T* to, int n) __attribute__((always_inline)) {
+        if (Relu) v = select(le(Vec<T>::load(relu + (to - gx), n), zero), zero, v);
+        v.store(to, n);
+      };
+      put(__builtin_shuffle(a, b, low), p, n0);
+      put(__builtin_shuffle(a, b, high), p + apart, n1);
+      put(__builtin_shuffle(c, d, low), q, n0);
+      put(__builtin_shuffle(c, d, high), q + apart, n1);
     });
     if (s.W % 2)
       for (int64_t h = 0; h < 2 * rows; h++) gx[h * s.W + s.W - 1] = T(0);
     if (s.H % 2) memset(gx + 2 * rows * s.W, 0, s.W * sizeof(T));
     rest(s, [=](int64_t oh, int64_t ow) { gx[index[oh * s.OW + ow]] += gy[oh * s.OW + ow]; });
+    if (Relu && (rows < s.OH || cols < s.OW)) pool_mask(gx, relu, s.H * s.W);  // ceil_mode
   }
 };
 
@@ -236,15 +250,20 @@ static inline void max_pool_backward(const Record& r) {
   T* gx = (T*)r.arg[0].data;
   const T* gy = (const T*)r.arg[1].data;
   const int64_t* index = (const int64_t*)r.arg[2].data;
+  const T* relu = r.nin == 3 ? (const T*)r.arg[3].data : nullptr;
   const int64_t in = s.H * s.W, out = s.OH * s.OW;
   if (pool_is_2x2(s)) {
     const Pool2x2<T> two(s);
-    return pool_planes(s, in, [=](int64_t p) { two.backward(s, gx + p * in, gy + p * out, index + p * out); });
+    return pool_planes(s, in, [=](int64_t p) {
+      if (relu) two.template backward<true>(s, gx + p * in, gy + p * out, index + p * out, relu + p * in);
+      else two.template backward<false>(s, gx + p * in, gy + p * out, index + p * out, nullptr);
+    });
   }
   pool_planes(s, in, [=](int64_t p) {
     T* to = gx + p * in;
     memset(to, 0, in * sizeof(T));
     for (int64_t i = p * out; i < (p + 1) * out; i++) to[index[i]] += gy[i];
+    if (relu) pool_mask(to, relu + p * in, in);
   });
 }
 

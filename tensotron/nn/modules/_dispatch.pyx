@@ -6,6 +6,7 @@ the operator in its namespace), the operator is called at once.
 """
 from cpython.object cimport PyObject, PyTypeObject
 
+from tensotron._autograd.conv cimport conv2d_relu
 from tensotron._autograd.matmul cimport linear_call
 from tensotron._autograd.pointwise cimport relu_of, sigmoid_of, tanh_of
 
@@ -49,6 +50,8 @@ cdef enum Kind:
     TANH
     SIGMOID
     SEQUENTIAL
+    CONV2D
+    MAX_POOL2D
 
 cdef struct Known:
     PyObject* function     # the forward; this and the others live forever
@@ -70,11 +73,15 @@ cdef Known[8] known
 cdef int n_known = 0
 cdef Entry[ROOM] entries
 cdef list kept = []
-cdef dict KINDS = {"linear": LINEAR, "relu": RELU, "tanh": TANH, "sigmoid": SIGMOID, "sequential": SEQUENTIAL}
-cdef dict READS = {LINEAR: ("weight", "bias"), RELU: ("inplace",), TANH: (), SIGMOID: (), SEQUENTIAL: ("_modules",)}
+cdef dict KINDS = {"linear": LINEAR, "relu": RELU, "tanh": TANH, "sigmoid": SIGMOID, "sequential": SEQUENTIAL, "conv2d": CONV2D,
+                   "max_pool2d": MAX_POOL2D}
+cdef dict READS = {LINEAR: ("weight", "bias"), RELU: ("inplace",), TANH: (), SIGMOID: (), SEQUENTIAL: ("_modules",),
+                   CONV2D: ("weight", "bias", "stride", "padding", "dilation", "groups", "padding_mode"),
+                   MAX_POOL2D: ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")}
 cdef bint look = False     # whether a call has to look for hooks: false until any module in the process has had one
 cdef object general = None # Module._call_impl
 cdef object numbered_iter = None
+cdef object conv_forward = None
 
 
 def look_from_now_on():
@@ -112,6 +119,12 @@ def iterates_by(iterator):
     numbered_iter = iterator
 
 
+def convolves_by(method):
+    """`method`: the _conv_forward that the forward of convolutions calls."""
+    global conv_forward
+    conv_forward = method
+
+
 cdef inline PyObject* of_class(Type* t, object name):
     return _PyType_Lookup(<PyTypeObject*>t, name)
 
@@ -143,6 +156,8 @@ cdef bint reads_members(Type* t, Kind kind) except -1:
     for name in READS[kind]:
         if of_class(t, name) != NULL:
             return False
+    if kind == CONV2D:
+        return of_class(t, "_conv_forward") == <PyObject*>conv_forward
     return kind != SEQUENTIAL or of_class(t, "__iter__") == <PyObject*>numbered_iter
 
 
@@ -180,24 +195,100 @@ cdef object call_one(object self, object x):
     elif k.kind == SIGMOID:
         return sigmoid_of(x)
     elif k.kind == RELU:
-        if PyDict_GetItemWithError(space, "inplace") == <PyObject*>False:
+        a = PyDict_GetItemWithError(space, "inplace")
+        if a != NULL and <object>a is False:
             return relu_of(x)
-    else:
+    elif k.kind == SEQUENTIAL:
         a = PyDict_GetItemWithError(space, "_modules")
         if a != NULL and PyDict_Check(<object>a):
             return call_in_turn(<dict><object>a, x)
     return call_forward(self, x)
 
 
+cdef inline bint is_plain(object module) noexcept:
+    """Whether call_one is for this module."""
+    return not look and (<Type*>(<PyObject*>module).ob_type).tp_call == <ternaryfunc>module_call
+
+
+cdef bint does(object module, Kind kind) except -1:
+    """Whether a call of the module is exactly what the functions of this kind do."""
+    cdef Type* t = <Type*>(<PyObject*>module).ob_type
+    cdef Entry* e = &entries[(<size_t>t >> 5 ^ <size_t>t >> 12) % ROOM]
+    cdef Known* k
+    if not is_plain(module):
+        return False
+    if e.type != t or e.version != t.tp_version_tag or not t.tp_flags & Py_TPFLAGS_VALID_VERSION_TAG:
+        e = classify(t, e)
+    if e.kind != kind:
+        return False
+    k = &known[e.known]
+    space = PyObject_GenericGetDict(module, NULL)
+    if (PyDict_GetItemWithError(space, "forward") != NULL
+            or PyDict_GetItemWithError(<object>k.space, <object>k.name) != k.operator):
+        return False
+    if kind == RELU:
+        return (<dict>space).get("inplace") is False
+    return has_members(<dict>space, kind)
+
+
+cdef bint has_members(dict space, Kind kind) except -1:
+    """Whether a convolution or a pooling, of which the instance has these members, is one that conv2d_relu does."""
+    for name in <tuple>READS[kind]:
+        if name not in space:
+            return False
+    if kind == CONV2D:
+        mode = space["padding_mode"]
+        return "_conv_forward" not in space and type(mode) is str and mode == "zeros"
+    return (is_two(space["kernel_size"]) and is_two(space["stride"]) and is_int(space["padding"], 0)
+            and is_int(space["dilation"], 1) and space["ceil_mode"] is False and space["return_indices"] is False)
+
+
+cdef inline bint is_int(object x, int n) except -1:
+    return type(x) is int and x == n
+
+
+cdef bint is_two(object x) except -1:
+    return is_int(x, 2) or (type(x) is tuple and len(x) == 2 and is_int(x[0], 2) and is_int(x[1], 2))
+
+
+cdef object convolve(object conv, object relu, object pool, object x):
+    """pool(relu(conv(x))), in one pass if it can be; pool, or both, may be None."""
+    cdef dict space
+    if relu is not None:
+        space = <dict>PyObject_GenericGetDict(conv, NULL)
+        y = conv2d_relu(x, space["weight"], space["bias"], space["stride"], space["padding"], space["dilation"],
+                        space["groups"], pool is not None)
+        if y is not None:
+            return y
+    for module in (conv, relu, pool):
+        if module is not None:
+            x = call_one(module, x) if is_plain(module) else module(x)
+    return x
+
+
 cdef object call_in_turn(object members, object x):
+    # a convolution, and the relu after it, that wait for what follows: nothing runs between them that could see it
+    cdef object conv = None, relu = None
     Py_EnterRecursiveCall(" while calling a Python object")
     try:
         for module in (<dict>members).values():
-            if not look and (<Type*>(<PyObject*>module).ob_type).tp_call == <ternaryfunc>module_call:
-                x = call_one(module, x)
-            else:
+            if conv is not None:
+                if relu is None and does(module, RELU):
+                    relu = module
+                    continue
+                if relu is not None and does(module, MAX_POOL2D):
+                    x = convolve(conv, relu, module, x)
+                    conv = relu = None
+                    continue
+                x = convolve(conv, relu, None, x)
+                conv = relu = None
+            if not is_plain(module):
                 x = module(x)
-        return x
+            elif does(module, CONV2D):
+                conv = module
+            else:
+                x = call_one(module, x)
+        return x if conv is None else convolve(conv, relu, None, x)
     finally:
         Py_LeaveRecursiveCall()
 

@@ -5,6 +5,7 @@ import math
 from tensotron import empty
 from tensotron.nn import functional as F
 from tensotron.nn import init
+from tensotron.nn.modules._dispatch import convolves_by, know
 from tensotron.nn.modules.module import Module
 from tensotron.nn.modules.utils import _pair, _reverse_repeat_tuple, _single
 from tensotron.nn.parameter import Parameter
@@ -123,3 +124,6 @@ class Conv2d(_ConvNd):
 
     def forward(self, input):
         return self._conv_forward(input, self.weight, self.bias)
+
+know(Conv2d.forward, "conv2d", vars(F), "conv2d")
+convolves_by(Conv2d._conv_forward)

@@ -1,6 +1,7 @@
 """Pooling."""
 
 from tensotron.nn import functional as F
+from tensotron.nn.modules._dispatch import know
 from tensotron.nn.modules.module import Module
 from tensotron.nn.modules.utils import _single
 
@@ -169,3 +170,5 @@ class AdaptiveAvgPool2d(_AdaptivePoolNd):
 
     def forward(self, input):
         return F.adaptive_avg_pool2d(input, self.output_size)
+
+know(MaxPool2d.forward, "max_pool2d", vars(F), "max_pool2d")
