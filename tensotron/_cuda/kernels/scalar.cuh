@@ -58,6 +58,10 @@ TENSOTRON_DEVICE float fmod(float a, float b) { return ::fmodf(a, b); }
 
 TENSOTRON_DEVICE float sign(float x) { return float(x > 0) - float(x < 0); }
 TENSOTRON_DEVICE float square(float x) { return x * x; }
+TENSOTRON_DEVICE float root(float x) { return ::sqrtf(x); }
+TENSOTRON_DEVICE float elu(float x, float negative, float positive, float inner) {
+  return x <= 0 ? ::expm1f(x * inner) * negative : x * positive;
+}
 TENSOTRON_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + ::expf(-x)); }
 
 // Python's remainder: fmod moved to the sign of the divisor.
@@ -65,6 +69,8 @@ TENSOTRON_DEVICE float remainder(float a, float b) {
   float m = ::fmodf(a, b);
   return m != 0 && (b < 0) != (m < 0) ? m + b : m;
 }
+// torch's device code is exact where its vector code overflows.
+TENSOTRON_DEVICE float unless_overflow(float m, float, float, float) { return m; }
 TENSOTRON_DEVICE float trunc_div(float a, float b) { return ::truncf(a / b); }
 // Exact where a / b rounds up to an integer: torch divides what the remainder leaves.
 TENSOTRON_DEVICE float floor_div(float a, float b) {
