@@ -89,3 +89,18 @@ def test_averages_stop_at_the_multiples_pytorch_stops_at():
     assert optimizer.state[p]["exp_avg"].numpy().view(np.uint32).tolist() == [4, 4, 4]
     assert optimizer.state[p]["exp_avg_sq"].numpy().view(np.uint32).tolist() == [4, 5, 100]
     assert p.tolist() == [1, 1, 1]
+
+
+def test_a_negative_step_counts_as_any_other():
+    """Steps choose where averages are sampled; under the sanitizers a sample before the first element is an error."""
+    for step in range(-20, 0):
+        got = []
+        for lib in (torch, tensotron):
+            p = lib.nn.Parameter(lib.ones(64))
+            p.grad = lib.full((64,), 0.5)
+            optimizer = lib.optim.RMSprop([p])
+            optimizer.state[p] = {"step": lib.tensor(float(step)), "square_avg": lib.full((64,), 0.25)}
+            optimizer.step()
+            got.append((p.detach().numpy(), optimizer.state[p]["step"].item()))
+        np.testing.assert_allclose(got[1][0], got[0][0], rtol=1e-6)
+        assert got[1][1] == got[0][1] == step + 1

@@ -147,6 +147,27 @@ static inline void conv_flatten(T* dst, const T* src, int64_t rows, int64_t cols
   }
 }
 
+// The channels of one group of an image, padded and split by stride phase, [channel][phase][rows][cols]; x: the first of
+// them. Returns the end of the copy.
+template <class T>
+static inline T* conv_load_group(T* dst, const T* x, const ConvShape& s, const ConvAxis& ah, const ConvAxis& aw, int64_t rows,
+                                 int64_t cols) {
+  for (int64_t c = 0; c < s.Cg(); c++, x += s.H * s.W)
+    for (int64_t i = 0; i < ah.phases; i++)
+      for (int64_t j = 0; j < aw.phases; j++, dst += rows * cols)
+        conv_flatten(dst, x, rows, cols, s.H, s.W, s.SH, s.SW, ah.phase[i] - s.PH, aw.phase[j] - s.PW);
+  return dst;
+}
+
+// off[k]: where in that copy, whose planes are `plane` elements apart, tap k of all channels' meets the first output.
+static inline void conv_tap_offsets(int64_t* off, const ConvShape& s, const ConvAxis& ah, const ConvAxis& aw, int64_t plane,
+                                    int64_t cols) {
+  for (int64_t c = 0; c < s.Cg(); c++)
+    for (int64_t i = 0; i < s.KH; i++)
+      for (int64_t j = 0; j < s.KW; j++)
+        *off++ = ((c * ah.phases + ah.slot[i]) * aw.phases + aw.slot[j]) * plane + ah.shift[i] * cols + aw.shift[j];
+}
+
 // One plane's part of the gradient of the bias.
 template <class T>
 static inline T conv_plane_sum(const T* p, int64_t area) {

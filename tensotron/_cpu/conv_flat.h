@@ -142,11 +142,7 @@ static inline int conv_forward_flat(const ConvShape& s, T* y, const T* x, const 
   }
   ah.fill(s.KH, s.SH, s.DH);
   aw.fill(s.KW, s.SW, s.DW);
-  const int64_t per_channel = ah.phases * aw.phases * plane;
-  for (int64_t c = 0, k = 0; c < Cg; c++)
-    for (int64_t i = 0; i < s.KH; i++)
-      for (int64_t j = 0; j < s.KW; j++, k++)
-        off[k] = c * per_channel + (ah.slot[i] * aw.phases + aw.slot[j]) * plane + ah.shift[i] * Wq + aw.shift[j];
+  conv_tap_offsets(off, s, ah, aw, plane, Wq);
   T* Ap = A;
   for (int64_t g = 0; g < s.G; g++)
     for (int64_t m = 0; m < Og;) {
@@ -344,10 +340,7 @@ static inline int conv_backward_weight_flat(const ConvShape& s, T* gw, const T* 
   ah.fill(s.KH, s.SH, s.DH);
   aw.fill(s.KW, s.SW, s.DW);
   const int64_t per_image = Cg * ah.phases * aw.phases * plane;
-  for (int64_t c = 0, k = 0; c < Cg; c++)
-    for (int64_t i = 0; i < s.KH; i++)
-      for (int64_t j = 0; j < s.KW; j++, k++)
-        off[k] = ((c * ah.phases + ah.slot[i]) * aw.phases + aw.slot[j]) * plane + ah.shift[i] * Wq + aw.shift[j];
+  conv_tap_offsets(off, s, ah, aw, plane, Wq);
   memset(X, 0, team * xsize * sizeof(T));
   memset(Y, 0, team * ysize * sizeof(T));  // zeros between the rows of gy stay
   for (int64_t k = K; k < K + C; k++) off[k] = off[K - 1];  // a last tile computes them again
@@ -362,11 +355,7 @@ static inline int conv_backward_weight_flat(const ConvShape& s, T* gw, const T* 
         next = conv_min(end, (g + 1) * tiles);
         T* d = image;
         for (int64_t b = 0; b < images; b++) {
-          for (int64_t c = 0; c < Cg; c++)
-            for (int64_t i = 0; i < ah.phases; i++)
-              for (int64_t j = 0; j < aw.phases; j++, d += plane)
-                conv_flatten(d, x + ((n + b) * s.C + g * Cg + c) * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW,
-                             ah.phase[i] - s.PH, aw.phase[j] - s.PW);
+          d = conv_load_group(d, x + ((n + b) * s.C + g * Cg) * s.H * s.W, s, ah, aw, Hq, Wq);
           for (int64_t o = first; o < last; o++) {
             T* e = grads + (b * Og + o) * nvec * L;
             const T* v = gy + ((n + b) * s.O + g * Og + o) * s.OH * s.OW;

@@ -253,11 +253,8 @@ struct LanesImage {
   }
   const T* load(const ConvShape& s, const T* x, int worker) const {
     if (direct) return x;
-    T *const mine = copy + worker * size, *d = mine;
-    for (int64_t c = 0; c < s.Cg(); c++)
-      for (int64_t i = 0; i < h.phases; i++)
-        for (int64_t j = 0; j < w.phases; j++, d += Hq * Wq)
-          conv_flatten(d, x + c * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW, h.phase[i] - s.PH, w.phase[j] - s.PW);
+    T* const mine = copy + worker * size;
+    conv_load_group(mine, x, s, h, w, Hq, Wq);
     return mine;
   }
 };

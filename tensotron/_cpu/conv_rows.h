@@ -110,10 +110,7 @@ static inline int conv_backward_weight_rows(const ConvShape& s, T* gw, T* gb, co
   ah.fill(s.KH, s.SH, s.DH);
   aw.fill(s.KW, s.SW, s.DW);
   const int64_t per_image = Cg * ah.phases * aw.phases * plane;
-  for (int64_t c = 0, k = 0; c < Cg; c++)
-    for (int64_t i = 0; i < s.KH; i++)
-      for (int64_t j = 0; j < s.KW; j++, k++)
-        off[k] = ((c * ah.phases + ah.slot[i]) * aw.phases + aw.slot[j]) * plane + ah.shift[i] * Wq + aw.shift[j];
+  conv_tap_offsets(off, s, ah, aw, plane, Wq);
   memset(X, 0, team * xsize * sizeof(T));
   memset(sum, 0, s.O * K * L * sizeof(T));
   if (gb) memset(gb, 0, s.O * sizeof(T));
@@ -127,11 +124,7 @@ static inline int conv_backward_weight_rows(const ConvShape& s, T* gw, T* gb, co
         const int64_t g = u / tiles, o = g * Og + u % tiles * R, rows = conv_min(R, (g + 1) * Og - o);
         T* d = image;
         for (int64_t b = 0; b < t.images && g != loaded; b++)
-          for (int64_t c = 0; c < Cg; c++)
-            for (int64_t i = 0; i < ah.phases; i++)
-              for (int64_t j = 0; j < aw.phases; j++, d += plane)
-                conv_flatten(d, x + ((n + b) * s.C + g * Cg + c) * s.H * s.W, Hq, Wq, s.H, s.W, s.SH, s.SW,
-                             ah.phase[i] - s.PH, aw.phase[j] - s.PW);
+          d = conv_load_group(d, x + ((n + b) * s.C + g * Cg) * s.H * s.W, s, ah, aw, Hq, Wq);
         loaded = g;
         if (gb)
           for (int64_t i = 0; i < rows; i++)

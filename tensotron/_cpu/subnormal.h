@@ -72,7 +72,8 @@ template <class T> TENSOTRON_INLINE bool probe(const Arg& average, int64_t step)
   if (sizeof(T) == 8) return false;
   bool found = false;
   const T* const p = (const T*)average.data;
-  for (int64_t i = step % EVERY * V::size; i + V::size <= average.stride[0]; i += EVERY * V::size)
+  // unsigned: the step is a number from a state dict, which may be negative
+  for (int64_t i = int64_t(uint64_t(step) % EVERY) * V::size; i + V::size <= average.stride[0]; i += EVERY * V::size)
     found |= any(subnormal(V::load(p + i)));
   return found;
 }

@@ -125,5 +125,6 @@ class Conv2d(_ConvNd):
     def forward(self, input):
         return self._conv_forward(input, self.weight, self.bias)
 
+
 know(Conv2d.forward, "conv2d", vars(F), "conv2d")
 convolves_by(Conv2d._conv_forward)

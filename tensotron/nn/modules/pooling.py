@@ -171,4 +171,5 @@ class AdaptiveAvgPool2d(_AdaptivePoolNd):
     def forward(self, input):
         return F.adaptive_avg_pool2d(input, self.output_size)
 
+
 know(MaxPool2d.forward, "max_pool2d", vars(F), "max_pool2d")
