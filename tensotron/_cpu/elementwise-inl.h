@@ -166,6 +166,29 @@ static int row_general(const Record& r, RowFn fn) {
   return OK;
 }
 
+// Dense runs longer than the cache. A run begins at the end of its operands where the last one on this thread stopped: what
+// was touched last is still in the cache, be it the result of the launch before or an operand used again. Blocks keep their
+// places in the run, so that the order changes no bit.
+constexpr int64_t LONG_RUN = 1 << 19, RUN_BLOCK = 4096;  // bytes of all operands, elements
+
+static void row_long(const Record& r, RowFn fn, int nargs, int64_t item) {
+  static thread_local const char* stopped[2];  // addresses within the first two operands
+  const int64_t n = r.size[0];
+  bool down = false;
+  for (int k = 0; k < nargs; ++k) {
+    const char* end = r.arg[k].data + n * item;
+    down |= end == stopped[0] || end == stopped[1];
+  }
+  const int64_t blocks = (n + RUN_BLOCK - 1) / RUN_BLOCK;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const int64_t i = (down ? blocks - 1 - b : b) * RUN_BLOCK, m = n - i < RUN_BLOCK ? n - i : RUN_BLOCK;
+    const void* in[MAX_ARGS];
+    for (int k = 1; k < nargs; ++k) in[k - 1] = r.arg[k].data + i * item;
+    fn(r.arg[0].data + i * item, in, m, r, false);
+  }
+  for (int k = 0; k < 2; ++k) stopped[k] = r.arg[k].data + (down ? 0 : n * item);
+}
+
 static int row_part(const Record& r, RowFn fn) {
   if (r.ndim == 1) {
     const int nargs = r.nout + r.nin;
@@ -176,6 +199,11 @@ static int row_part(const Record& r, RowFn fn) {
       in[k] = r.arg[k].data;
     }
     if (dense) {
+      const int64_t item = item_size(r.compute);
+      if (r.size[0] * item * nargs >= LONG_RUN) {
+        row_long(r, fn, nargs, item);
+        return OK;
+      }
       fn(r.arg[0].data, in + 1, r.size[0], r, false);
       return OK;
     }
