@@ -141,43 +141,6 @@ template <class V> TENSOTRON_INLINE V divide(V x, V d, V inverse) {
   return select(isnan(q), x * inverse, q);
 }
 
-// a / (s / root2 + eps), every operation rounded correctly. With AVX-512 the other division is multiplied out, too, as
-// long as no step leaves the normal numbers: a vector keeps the divider busy for 16 cycles. The inverse, refined by
-// Newton's method, is the correctly rounded one for all b but those with all bits of the fraction set. `quick`: whether
-// the numbers that are the same for all elements allow it.
-template <class T> struct AdamQuotient {
-  typedef Vec<T> V;
-  V root2, inverse2, eps;
-  bool quick;
-  AdamQuotient(T root, T e)
-      : root2(root), inverse2(T(1) / root), eps(e), quick(root >= T(0x1p-15) && root <= 1 && e >= T(0x1p-40) && e <= T(0x1p10)) {}
-  TENSOTRON_MEMBER V plain(V a, V s) const { return a / (divide(s, root2, inverse2) + eps); }
-  TENSOTRON_MEMBER V operator()(V a, V s) const {
-#if defined(__AVX512F__)
-    if constexpr (sizeof(T) == 4)
-      if (quick) return multiplied(a, s);
-#endif
-    return plain(a, s);
-  }
-#if defined(__AVX512F__)
-  TENSOTRON_MEMBER V multiplied(V a, V s) const {
-    const V b = refined(s, root2, inverse2) + eps;
-    V y((typename V::Raw)_mm512_maskz_rcp14_ps(0xffff, (__m512)b.v));
-    y = fma(y, fma(-b, y, V(1)), y);
-    y = fma(y, fma(-b, y, V(1)), y);
-    const V q = refined(a, b, y);
-    const __m512i ai = _mm512_and_si512((__m512i)a.v, _mm512_set1_epi32(0x7fffffff)), bi = (__m512i)b.v;
-    const auto from = [](int exponent) { return _mm512_set1_epi32((127 + exponent) << 23); };
-    const __mmask16 zero = _mm512_testn_epi32_mask(ai, ai);
-    const __mmask16 normal = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(ai, from(-90)), _mm512_set1_epi32(150 << 23)) &
-                             _mm512_cmplt_epu32_mask(_mm512_sub_epi32(bi, from(-40)), _mm512_set1_epi32(70 << 23)) &
-                             _mm512_cmpneq_epi32_mask(_mm512_or_si512(bi, _mm512_set1_epi32(0xff800000)), _mm512_set1_epi32(-1));
-    if (__mmask16(zero | normal) != 0xffff) return plain(a, s);
-    return V((typename V::Raw)_mm512_mask_mov_ps((__m512)q.v, zero, (__m512)a.v));  // a zero keeps its sign
-  }
-#endif
-};
-
 template <class T, bool AMSGRAD> static void adam_step(const Record& r, const double* h) {
   typedef Vec<T> V;
   constexpr int N = AMSGRAD ? 5 : 4;
@@ -186,7 +149,7 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
   const bool decoupled = decay && (flags & OPTIM_DECOUPLED), added = decay && !decoupled;
   const double beta1 = h[OPTIM_BETA1], beta2 = h[OPTIM_BETA2];
   const V shrink = V(T(1 - h[OPTIM_LR] * h[OPTIM_WEIGHT_DECAY])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
-  const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2)), zero = V(T(0));
+  const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2)), eps = V(T(h[OPTIM_EPS])), zero = V(T(0));
   const bool low = abs(T(1 - beta1)) < T(0.5);
   // What is taken of an average that is counted must be exact in double.
   const double keep1 = 1 - double(T(1 - beta1)), keep2 = T(beta2);
@@ -194,7 +157,8 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
   double last = __builtin_nan("");
   V rate;
   bool count = false;
-  AdamQuotient<T> quotient(1, 1);
+  V root2, inverse2;
+  bool refinable = false;  // no step of refined(sqrt, root2) leaves the normal numbers
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     const double step = advance_step(a[N]);
     if (step != last) {  // mostly the same for all parameters
@@ -202,7 +166,8 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
       const double adjusted = h[OPTIM_LR] / (1 - __builtin_pow(beta1, step));
       rate = V(T(-adjusted));
       count = countable && abs(adjusted) <= 0x1p10;
-      quotient = AdamQuotient<T>(T(__builtin_pow(1 - __builtin_pow(beta2, step), 0.5)), T(h[OPTIM_EPS]));
+      const T correction = T(__builtin_pow(1 - __builtin_pow(beta2, step), 0.5));
+      root2 = V(correction), inverse2 = V(1 / correction), refinable = correction >= T(0x1p-30) && correction <= 1;
     }
     const auto update = [=](V* x, auto counting) __attribute__((always_inline)) {
       V p = x[0], g = x[1];
@@ -219,7 +184,9 @@ template <class T, bool AMSGRAD> static void adam_step(const Record& r, const do
       V v = fma(w2 * g, g, x[3] * b2), scale = v;
       if (counting.value) v = squares.put(v);
       if constexpr (AMSGRAD) x[4] = scale = select(isnan(x[4]), x[4], max(x[4], v));
-      x[0] = p + quotient(rate * m, sqrt(scale));
+      const V root = refinable && has_quick_root(scale) ? refined(quick_root(scale), root2, inverse2)
+                                                      : divide(sqrt(scale), root2, inverse2);
+      x[0] = p + rate * m / (root + eps);
       x[2] = counting.value ? mean.put(m) : m;
       x[3] = v;
     };
@@ -260,7 +227,7 @@ template <class T, bool CENTERED, bool MOMENTUM> static void rmsprop_step(const 
         const V m = x[3] = lerp(x[3], g, w, low);
         s = fma(-m, m, s);
       }
-      const V scale = sqrt(s) + eps;
+      const V scale = root(s) + eps;
       if constexpr (MOMENTUM) {
         V& b = x[N - 1];
         b = b * momentum + g / scale;

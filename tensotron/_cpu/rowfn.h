@@ -25,20 +25,6 @@ TENSOTRON_INLINE V sign(V x) {
   return select(gt(x, V(0)), V(1), V(0)) - select(lt(x, V(0)), V(1), V(0));
 }
 
-// sqrt of a run. AVX-512's instruction takes longer than the memory around it; from the estimate of 1 / sqrt(x) one step
-// and a correction by the exact remainder give the same bits (tests/test_math_accuracy.py compares every digit pattern).
-template <class V>
-TENSOTRON_INLINE V root(V x) { return sqrt(x); }
-#if defined(__AVX512F__)
-TENSOTRON_INLINE Vec<float> root(Vec<float> x) {
-  typedef Vec<float> V;
-  if (__builtin_expect(!all(ge(x, V(0x1p-100f)) & lt(x, V(INF32))), 0)) return sqrt(x);
-  V y((V::Raw)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)x.v)), s = x * y, h = y * V(0.5f), r = fma(-s, h, V(0.5f));
-  s = fma(s, r, s), h = fma(h, r, h);
-  return fma(fma(-s, s, x), h, s);
-}
-#endif
-
 // Inputs are often all positive: where no lane needs the exponential it is not computed.
 template <class V>
 TENSOTRON_INLINE V elu(V x, V negative, V positive, V inner) {

@@ -379,6 +379,25 @@ template <class T> TENSOTRON_INLINE Vec<T> sqrt(Vec<T> a) {
 #endif
 }
 
+// AVX-512's square root keeps the divider busy for 12 cycles, longer than the memory around it takes. From the estimate of
+// 1 / sqrt(x) one step and a correction by the exact remainder give the same bits (tests/test_math_accuracy.py compares
+// every digit pattern), where no lane is zero, tiny, infinite or no number.
+template <class T> TENSOTRON_INLINE bool has_quick_root(Vec<T>) { return false; }
+template <class T> TENSOTRON_INLINE Vec<T> quick_root(Vec<T> a) { return sqrt(a); }
+#if defined(__AVX512F__)
+TENSOTRON_INLINE bool has_quick_root(Vec<float> a) {
+  return __builtin_expect(all(ge(a, Vec<float>(0x1p-100f)) & lt(a, Vec<float>(__builtin_inff()))), 1);
+}
+TENSOTRON_INLINE Vec<float> quick_root(Vec<float> a) {
+  typedef Vec<float> V;
+  V y((V::Raw)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)a.v)), s = a * y, h = y * V(0.5f), r = fma(-s, h, V(0.5f));
+  s = fma(s, r, s), h = fma(h, r, h);
+  return fma(fma(-s, s, a), h, s);
+}
+#endif
+// sqrt in a run
+template <class T> TENSOTRON_INLINE Vec<T> root(Vec<T> a) { return has_quick_root(a) ? quick_root(a) : sqrt(a); }
+
 // Round half to even. Adding and subtracting 2^(mantissa bits) rounds in the current mode; values
 // that are already integers, infinities and NaN pass through, and the sign of zero is kept.
 template <class T> TENSOTRON_INLINE Vec<T> rint_by_magic(Vec<T> a) {
@@ -461,6 +480,7 @@ template <class T> TENSOTRON_INLINE T reduce_min(Vec<T> a) {
     return TENSOTRON_HAS_FMA ? __builtin_fma##suffix(a, b, c) : a * b + c;                         \
   }                                                                                                \
   TENSOTRON_INLINE T sqrt(T a) { return __builtin_sqrt##suffix(a); }                               \
+  TENSOTRON_INLINE T root(T a) { return __builtin_sqrt##suffix(a); }                               \
   TENSOTRON_INLINE T rsqrt(T a) { return (T)1 / __builtin_sqrt##suffix(a); }                       \
   TENSOTRON_INLINE T rint(T a) { return __builtin_rint##suffix(a); }                               \
   TENSOTRON_INLINE T floor(T a) { return __builtin_floor##suffix(a); }                             \
