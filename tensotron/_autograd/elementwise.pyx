@@ -618,11 +618,8 @@ cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes):
     """Sum over the dimensions along which `sizes` was broadcast to g's shape. No graph."""
     cdef Record r
     cdef Tensor out
-    cdef Iteration it
-    cdef int64_t out_strides[64]
-    cdef int64_t total = 1, kept = 1
-    cdef int d, e, k = 0, n_red = 0
-    cdef int order[64]
+    cdef int d, e, k = 0, n_red = 0, red, first
+    cdef bint reduced
     if g.nd == nd:
         for d in range(nd):
             if g.sizes[d] != sizes[d]:

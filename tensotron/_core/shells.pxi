@@ -70,7 +70,7 @@ cdef void drop_storage(Storage s) noexcept:
         return
     clear_weak_references(<PyObject*>s)
     if s.data != NULL:
-        backend.release(s.data, s.capacity)
+        active[0].release(s.data, s.capacity)
     s.data = NULL
     s.nbytes = s.capacity = 0
     s.version = 0

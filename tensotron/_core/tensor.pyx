@@ -50,6 +50,7 @@ cdef extern from "Python.h":
 
 cdef Hooks the_hooks
 cdef backend.Watch* watch = backend.watch_state()
+cdef const backend.Backend** active = backend.active()
 cdef uint64_t sequence = 0
 cdef type SizeType = Size
 
@@ -90,7 +91,7 @@ cdef class Storage:
 
     def __dealloc__(self):
         if self.data != NULL and self.owner is None:
-            backend.release(self.data, self.capacity)
+            active[0].release(self.data, self.capacity)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         backend.expose(self.data)
@@ -130,7 +131,9 @@ cdef class VersionCounter:
 
 cdef Storage new_storage(size_t nbytes):
     cdef Storage s = <Storage>tt_take(&storage_shells) if storage_shells.n else Storage.__new__(Storage)
-    s.data = <char*>backend.alloc(nbytes, &s.capacity)
+    s.data = <char*>active[0].alloc(nbytes, &s.capacity)
+    if s.data == NULL:
+        backend.refuse_memory(nbytes)
     s.nbytes = nbytes
     if watch.capturing:
         backend.note_storage(s)
@@ -180,6 +183,9 @@ cdef int set_geometry(Tensor t, int nd, const int64_t* sizes, const int64_t* str
     return 0
 
 
+cdef int64_t MOST = <int64_t>1 << 60  # elements of a tensor; as a literal it would be an int of Python's
+
+
 cdef int64_t count(int nd, const int64_t* sizes) except -1:
     """Number of elements; their bytes must be countable, too."""
     cdef int64_t n = 1
@@ -192,7 +198,7 @@ cdef int64_t count(int nd, const int64_t* sizes) except -1:
         overflow = tt_mul_overflow(n, sizes[d], &n) or overflow
     if overflow and 0 in [sizes[i] for i in range(nd)]:
         return 0
-    if overflow or n >= 1 << 60:
+    if overflow or n >= MOST:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={[sizes[i] for i in range(nd)]}")
     return n
 
@@ -213,7 +219,7 @@ cdef Tensor empty(int nd, const int64_t* sizes, int dt):
         t.nd = nd
         t.n = n
         t.contiguous = True
-    if odd or n >= 1 << 60:
+    if odd or n >= MOST:
         n = count(nd, sizes)
         set_geometry(t, nd, sizes, NULL)
     t.dt = dt

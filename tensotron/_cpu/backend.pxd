@@ -108,8 +108,9 @@ cdef int launch_status(Record* r) noexcept
 # Runs the record over an iteration of any number of dimensions.
 cdef int launch_over(Record* r, const Iteration& it) except -1
 cdef int raise_status(int status, const Record* r) except -1
+cdef const Backend** active() noexcept        # where the backend in use stands
+cdef int refuse_memory(size_t nbytes) except -1
 cdef void* alloc(size_t nbytes, size_t* capacity) except NULL
-cdef void release(void* p, size_t capacity) noexcept
 cdef void copy_bytes(void* dst, const void* src, size_t n) noexcept
 cdef void expose(void* p) noexcept
 cdef int kernel_id(str name) except -1

@@ -337,17 +337,21 @@ cdef int raise_status(int status, const Record* r) except -1:
         f"kernel {tensotron_kernel_names[r.kernel].decode()}, op {r.op}: no code for compute dtype {r.compute}")
 
 
+cdef const Backend** active() noexcept:
+    return &active_backend
+
+
+cdef int refuse_memory(size_t nbytes) except -1:
+    raise RuntimeError(
+        f"[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to "
+        f"allocate {nbytes} bytes.")
+
+
 cdef void* alloc(size_t nbytes, size_t* capacity) except NULL:
     cdef void* p = active_backend.alloc(nbytes, capacity)
     if p == NULL:
-        raise RuntimeError(
-            f"[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to "
-            f"allocate {nbytes} bytes.")
+        refuse_memory(nbytes)
     return p
-
-
-cdef void release(void* p, size_t capacity) noexcept:
-    active_backend.release(p, capacity)
 
 
 cdef void copy_bytes(void* dst, const void* src, size_t n) noexcept:

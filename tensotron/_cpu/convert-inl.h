@@ -114,6 +114,7 @@ static int copy_part(const Record& r) {
   const int64_t os = r.ndim ? o.stride[last] : 1, is = r.ndim ? i.stride[last] : 1;
   const bool dense = o.dtype == i.dtype && (n == 1 || (os == 1 && is == 1));
   const ConvertFn fn = convert_fn(o.dtype, i.dtype);
+  if (r.ndim <= 1 && !dense) return fn(o.data, os, i.data, is, n), OK;
   Outer it(r);
   do {
     char* d = o.data + it.offset[0] * osz;
@@ -139,6 +140,7 @@ static int fill_part(const Record& r) {
   const ConvertFn fn = convert_fn(o.dtype, real ? F64 : I64);
   const int last = r.ndim - 1;
   const int64_t n = r.ndim ? r.size[last] : 1, os = r.ndim ? o.stride[last] : 1;
+  if (r.ndim <= 1) return fn(o.data, os, v, 0, n), OK;
   const int64_t osz = item_size(o.dtype);
   Outer it(r);
   do fn(o.data + it.offset[0] * osz, os, v, 0, n);

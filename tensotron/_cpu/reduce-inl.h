@@ -272,8 +272,36 @@ template <class Op, class Load, class T> struct FoldBody {
   }
 };
 
+// A short contiguous run, folded to one value or (the dimensions reduced all of size 1) element by element; false if
+// it is none. What the plan below would come to, without the plan.
+template <class Op, class Load, class T> static TENSOTRON_MEMBER bool fold_short(const Record& r) {
+  typedef typename Op::Core Core;
+  typedef Lanes<T> V;
+  const Arg &out = r.arg[0], &in = r.arg[1];
+  const int64_t n = r.size[0];
+  if (r.ndim != 1 || n < 1 || n > span_length<T>() || !Load::template direct<T>(in.dtype, in.stride[0])) return false;
+  const T* from = (const T*)in.data;
+  if (r.ints[0]) {
+    T v = Op::finish(Single<T>(across<Core, T>(fold_span(Core(), from, n))), Single<T>((T)n));
+    put(out, 0, 1, &v, 1);
+    return true;
+  }
+  if (out.dtype != DTypeOf<T>::value || out.stride[0] != 1) return false;
+  T* to = (T*)out.data;
+  const V one((T)1);
+  int64_t i = 0;
+  for (; i + V::size <= n; i += V::size)
+    Op::finish(Core::join(Core().map(V::load(from + i)), Core::template identity<V>()), one).store(to + i);
+  if (i < n) {
+    const int rest = (int)(n - i);
+    Op::finish(Core::join(Core().map(V::load(from + i, rest)), Core::template identity<V>()), one).store(to + i, rest);
+  }
+  return true;
+}
+
 template <class Op, class Load, class T> static int run_fold(const Record& r) {
   ReducePlan p;
+  if (fold_short<Op, Load, T>(r)) return OK;
   if (!plan_reduce(r, false, &p)) return OK;
   if (p.count == 0) {
     put_everywhere(r, 0, (T)Op::finish(Op::template identity<Single<T>>(), Single<T>((T)0)));

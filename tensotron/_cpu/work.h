@@ -36,7 +36,10 @@ inline double record_ns(const Record& r) {
 
 // Whether the GIL is released while it runs. Not for random numbers: the GIL guards the generators.
 inline bool is_long(const Record& r) {
-  if (r.kernel == K_elementwise && r.ndim == 1) return r.size[0] > int64_t(2 * LONG_NS);
+  if (r.ndim == 1 && (r.kernel <= K_fill || r.kernel == K_reduce)) {
+    const int per_ns = r.kernel == K_elementwise ? 2 : r.kernel == K_fill ? 8 : 4;
+    return r.size[0] > int64_t(per_ns * LONG_NS);
+  }
   return record_ns(r) > LONG_NS;
 }
 
