@@ -1,8 +1,10 @@
+cimport cython
 from libc.stdint cimport int64_t, uint8_t
 
 from tensotron._core.tensor cimport Node, Tensor
 
 # Node of every row of the elementwise table.
+@cython.final
 cdef class RowNode(Node):
     cdef int row, n_in
     cdef uint8_t uses                 # what was saved: USES_A ...

@@ -1,18 +1,16 @@
 """Rows of the elementwise table: launch, graph, first and second derivatives."""
-cimport cython
-from cpython.object cimport PyTypeObject
+from cpython.object cimport PyObject
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    Storage, Tensor, Node, add_edge, alias, as_view, begin, check_inplace, contiguous, copy_into, empty, empty_like, empty_strided, grad_enabled,
-    inference_enabled, make_size, next_seq, parse_sizes, raise_freed_graph, rebase, same_shape, save_input, save_output,
-    set_arg, shape_of, unpack_saved)
+    NodeShells, Storage, Tensor, TypeWithDealloc, Node, add_edge, alias, as_view, begin, begin_drop, check_inplace, contiguous, copy_into,
+    destructor, drop_members, empty, empty_like, empty_strided, end_drop, grad_enabled, inference_enabled, make_size, next_seq, parse_sizes, raise_freed_graph, rebase, same_shape, save_input, save_output,
+    set_arg, shape_of, take_node, unpack_saved)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Iteration, Record
 
 cdef extern from "Python.h":
-    ctypedef struct PyObject
     Py_ssize_t Py_REFCNT(PyObject* o)
 
 cdef extern from *:
@@ -48,11 +46,6 @@ cdef extern from *:
         int n
     Tape& tape "tensotron::symbolic::tape"()
     int trace "tensotron::symbolic::trace"(int row, int expression)
-
-cdef extern from "tensotron/_core/pool.h":
-    cdef cppclass RowNodes "tensotron::Pool<0>":
-        @staticmethod
-        void serve(PyTypeObject* t)
 
 import tensotron._core.dtype as _dtype
 
@@ -376,7 +369,7 @@ cdef char* last_byte(Tensor t) noexcept:
 # ==== graph =====================================================================================
 cdef RowNode make_node(int row, str name, Tensor a, Tensor b, Tensor c, double na, double nb, double nc, int n_in,
                        int compute, const double* p, Tensor out, bint inplace):
-    cdef RowNode node = RowNode.__new__(RowNode)
+    cdef RowNode node = new_row_node()
     cdef int k
     cdef uint8_t uses = 0
     cdef Tensor t
@@ -442,7 +435,6 @@ cdef inline int save_result(RowNode node, Tensor out) except -1:
     return 0
 
 
-@cython.trashcan(True)  # a long chain is freed without recursion
 cdef class RowNode(Node):
     """Node of a row of the elementwise table."""
 
@@ -568,7 +560,39 @@ cdef class RowNode(Node):
         return value
 
 
-RowNodes.serve(<PyTypeObject*>RowNode)
+cdef NodeShells shells
+
+
+cdef inline RowNode new_row_node():
+    if shells.n:
+        return <RowNode>take_node(&shells)
+    return RowNode.__new__(RowNode)
+
+
+cdef void drop_row(RowNode node) noexcept:
+    if not begin_drop(&shells, <PyObject*>node):
+        return
+    if node.a is not None:
+        node.a = None
+    if node.b is not None:
+        node.b = None
+    if node.c is not None:
+        node.c = None
+    if node.y is not None:
+        node.y = None
+    if node.masked is not None:
+        node.masked = None
+    if node.shape0 is not None:
+        node.shape0 = None
+    if node.shape1 is not None:
+        node.shape1 = None
+    if node.shape2 is not None:
+        node.shape2 = None
+    node.is_scalar = 0
+    drop_members(node)
+    end_drop(&shells, <PyObject*>node)
+
+(<TypeWithDealloc*>RowNode).tp_dealloc = <destructor>drop_row
 
 
 cdef Tensor check_saved(RowNode node, Tensor t, int64_t version):

@@ -5,15 +5,16 @@ One node class serves them; what is no plain product (matmul of other than two m
 composed of views and these, as in PyTorch.
 """
 cimport cython
-from cpython.object cimport PyTypeObject
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport sum_to, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport old_number, refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    Hooks, Node, Tensor, add_edge, add_method, as_view, attach, begin, check_inplace, contiguous, copy_into, empty, empty_strided,
-    grad_enabled, hooks, make_size, next_seq, raise_freed_graph, rebase, save_input, set_arg, shape_of, unpack_saved)
+    Hooks, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, as_view, attach, begin, begin_drop, check_inplace, contiguous,
+    copy_into, destructor, drop_members, empty, empty_strided, end_drop, grad_enabled, hooks, make_size, next_seq, raise_freed_graph,
+    rebase, save_input, set_arg, shape_of, take_node, unpack_saved)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, Record
 
@@ -22,11 +23,6 @@ cdef extern from *:
     #include "tensotron/_cpu/record.h"
     """
     enum: K_gemm "tensotron::K_gemm"
-
-cdef extern from "tensotron/_core/pool.h":
-    cdef cppclass MatmulNodes "tensotron::Pool<0>":
-        @staticmethod
-        void serve(PyTypeObject* t)
 
 FUNCTIONS = {}   # name -> public function
 NN_FUNCTIONS = {}  # the same for nn.functional

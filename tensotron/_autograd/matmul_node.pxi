@@ -103,7 +103,7 @@ cdef enum Kind:
     LINEAR  # a @ b^T, plus a bias if there are three inputs
 
 
-@cython.trashcan(True)  # a long chain is freed without recursion
+@cython.final
 cdef class MatmulNode(Node):
     """Node of a product of `a` and `b`; what was added to it, if anything, is input 0."""
     cdef int kind
@@ -216,11 +216,31 @@ cdef class MatmulNode(Node):
         return out if self.alpha == 1 else out * self.alpha
 
 
-MatmulNodes.serve(<PyTypeObject*>MatmulNode)
+cdef NodeShells shells
+
+
+cdef inline MatmulNode new_node():
+    if shells.n:
+        return <MatmulNode>take_node(&shells)
+    return MatmulNode.__new__(MatmulNode)
+
+
+cdef void drop_node(MatmulNode node) noexcept:
+    if not begin_drop(&shells, <PyObject*>node):
+        return
+    if node.a is not None:
+        node.a = None
+    if node.b is not None:
+        node.b = None
+    node.a_columns = node.b_columns = node.has_added = False
+    drop_members(node)
+    end_drop(&shells, <PyObject*>node)
+
+(<TypeWithDealloc*>MatmulNode).tp_dealloc = <destructor>drop_node
 
 
 cdef MatmulNode make_node(int kind, str name, Tensor added, Tensor a, Tensor b, Tensor out, double alpha, double beta):
-    cdef MatmulNode node = MatmulNode.__new__(MatmulNode)
+    cdef MatmulNode node = new_node()
     cdef int first = 0, d
     node.kind = kind
     node.node_name = name

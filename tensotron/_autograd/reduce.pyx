@@ -3,13 +3,14 @@
 import warnings
 
 cimport cython
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    INLINE_DIMS, FnNode, Node, Tensor, add_edge, add_method, alias, any_requires, as_view, attach, attach_all,
-    begin, cast, check_inplace, contiguous, copy_into, empty, empty_like, empty_of, fill_with, grad_enabled,
-    make_size, next_seq, rebase, record, same_shape, set_arg, shape_of, wrap_dim)
+    INLINE_DIMS, FnNode, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, alias, any_requires, as_view, attach,
+    attach_all, begin, begin_drop, cast, check_inplace, contiguous, copy_into, destructor, drop_members, empty, empty_like, empty_of,
+    end_drop, fill_with, grad_enabled, make_size, next_seq, rebase, record, same_shape, set_arg, shape_of, take_node, wrap_dim)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F64, I64, U8, Record
 
@@ -213,8 +214,7 @@ cdef Tensor restore(Tensor g, int nd, uint64_t mask, bint keepdim):
     return g.reshape(tuple(shape))
 
 
-@cython.freelist(64)
-@cython.trashcan(True)  # a long chain is freed without recursion
+@cython.final
 cdef class SumNode(Node):
     """sum and mean: the gradient, divided by `divisor`, at every element that was summed."""
     cdef int nd
@@ -248,12 +248,26 @@ cdef class SumNode(Node):
         return as_view(g, nd, s, st, 0)
 
 
+cdef NodeShells shells
+
+
+cdef void drop_sum(SumNode node) noexcept:
+    if not begin_drop(&shells, <PyObject*>node):
+        return
+    if node.shape is not None:
+        node.shape = None
+    drop_members(node)
+    end_drop(&shells, <PyObject*>node)
+
+(<TypeWithDealloc*>SumNode).tp_dealloc = <destructor>drop_sum
+
+
 cdef Tensor with_sum_node(Tensor out, str name, Tensor x, uint64_t mask, bint keepdim, int64_t divisor):
     cdef SumNode node
     cdef int d
     if not (grad_enabled() and x.requires() and dt_.is_float(out.dt) and dt_.is_float(x.dt)):
         return out
-    node = SumNode.__new__(SumNode)
+    node = <SumNode>take_node(&shells) if shells.n else SumNode.__new__(SumNode)
     node.node_name = name
     node.seq = next_seq()
     node.n_out = 1

@@ -125,7 +125,6 @@ cdef Tensor unpack_saved(Node node, Tensor saved, int64_t version, int output_nr
     return v
 
 
-@cython.final
 cdef class AccumulateGrad(Node):
     """Adds what it receives to the .grad of a leaf. A graph keeps it, and it keeps the leaf; once no graph
     does, the leaf keeps it, emptied, for the next one (see park)."""
@@ -174,8 +173,8 @@ cdef bint parked(AccumulateGrad node) noexcept:
     node.variable = None
     return True
 
-free_accumulator = (<PyTypeWithDealloc*>AccumulateGrad).tp_dealloc
-(<PyTypeWithDealloc*>AccumulateGrad).tp_dealloc = park
+free_accumulator = (<TypeWithDealloc*>AccumulateGrad).tp_dealloc
+(<TypeWithDealloc*>AccumulateGrad).tp_dealloc = park
 
 
 cdef int accumulate(Tensor v, Tensor g) except -1:
@@ -352,7 +351,7 @@ cdef int keep_saved(FnNode node, Tensor only, list outs, tuple save) except -1:
 
 cdef FnNode attach_all(list outs, str name, object backward, tuple inputs, tuple save, object ctx):
     """One node for several outputs; an output of an integer dtype stays without a gradient."""
-    cdef FnNode node = FnNode.__new__(FnNode)
+    cdef FnNode node = new_fn_node()
     cdef Tensor t
     cdef int nr
     node.node_name = name
@@ -377,7 +376,7 @@ cdef FnNode attach_all(list outs, str name, object backward, tuple inputs, tuple
 
 
 cdef FnNode attach(Tensor out, str name, object backward, tuple inputs, tuple save, object ctx):
-    cdef FnNode node = FnNode.__new__(FnNode)
+    cdef FnNode node = new_fn_node()
     node.node_name = name
     node.backward = backward
     node.ctx = ctx

@@ -3,12 +3,12 @@
 #include <Python.h>
 
 #include <cstring>
+#include <vector>
 
 namespace tensotron {
 
-// tp_alloc and tp_free of a type with garbage collection; TAG tells the types of a module apart. (Cython's own free
-// lists do not serve types that are derived from another.)
-template <int TAG>
+// tp_alloc and tp_free of a type with garbage collection. (Cython's own free lists do not serve types that are derived
+// from another.)
 struct Pool {
   static constexpr int ROOM = 128;
   static inline PyObject* items[ROOM];
@@ -43,16 +43,46 @@ struct Shells {
   int n;
 };
 
-inline PyObject* take(Shells* s) {
+template <class S> inline PyObject* take(S* s) {
   PyObject* o = s->items[--s->n];
   Py_SET_REFCNT(o, 1);
   return o;
 }
 
-inline PyObject* take_tracked(Shells* s) {
+template <class S> inline PyObject* take_tracked(S* s) {
   PyObject* o = take(s);
   PyObject_GC_Track(o);
   return o;
+}
+
+// The same for a final class of graph nodes, whose deallocation is begin_drop, members as in a new one, end_drop. Graphs
+// of any depth are freed on a small stack: a deallocation inside fifty others of the class puts its object aside, for
+// the outermost one. The GIL guards the counter; objects that another thread has put aside are freed as well.
+struct NodeShells {
+  static constexpr int ROOM = 128, DEPTH = 50;
+  PyObject* items[ROOM];
+  int n, depth;
+  std::vector<PyObject*> aside;
+};
+
+inline bool begin_drop(NodeShells* s, PyObject* o) {
+  PyObject_GC_UnTrack(o);
+  if (s->depth == NodeShells::DEPTH) return s->aside.push_back(o), false;
+  ++s->depth;
+  return true;
+}
+
+inline void end_drop(NodeShells* s, PyObject* o) {
+  if (s->n < NodeShells::ROOM)
+    s->items[s->n++] = o;
+  else
+    PyObject_GC_Del(o);
+  if (--s->depth) return;
+  while (!s->aside.empty()) {
+    PyObject* next = s->aside.back();
+    s->aside.pop_back();
+    Py_TYPE(next)->tp_dealloc(next);
+  }
 }
 
 inline void clear_weak_references(PyObject* o) {

@@ -8,18 +8,12 @@ cdef extern from "tensotron/_core/pool.h":
     object tt_take "tensotron::take"(Shells* s)
     object tt_take_tracked "tensotron::take_tracked"(Shells* s)
     void clear_weak_references "tensotron::clear_weak_references"(PyObject* o)
-    cdef cppclass FnNodes "tensotron::Pool<0>":
-        @staticmethod
-        void serve(PyTypeObject* t)
-    cdef cppclass Accumulators "tensotron::Pool<1>":
+    cdef cppclass Accumulators "tensotron::Pool":
         @staticmethod
         void serve(PyTypeObject* t)
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(void* o)
-    ctypedef void (*destructor)(PyObject* o) noexcept
-    ctypedef struct PyTypeWithDealloc "PyTypeObject":
-        destructor tp_dealloc
 
 cdef Shells tensor_shells, storage_shells
 cdef destructor free_tensor, free_storage
@@ -79,12 +73,34 @@ cdef void drop_storage(Storage s) noexcept:
     storage_shells.n += 1
 
 
+cdef NodeShells fn_shells
+
+
+cdef inline FnNode new_fn_node():
+    if fn_shells.n:
+        return <FnNode>take_node(&fn_shells)
+    return FnNode.__new__(FnNode)
+
+
+cdef void drop_fn(FnNode node) noexcept:
+    if not begin_drop(&fn_shells, <PyObject*>node):
+        return
+    node.backward = None
+    node.ctx = None
+    if node.saved_tensors is not None:
+        node.saved_tensors = None
+    if node.more_versions is not None:
+        node.more_versions = None
+    drop_members(node)
+    end_drop(&fn_shells, <PyObject*>node)
+
+
 cdef int free_shells() except -1:
     global free_tensor, free_storage
-    free_tensor = (<PyTypeWithDealloc*>Tensor).tp_dealloc
-    (<PyTypeWithDealloc*>Tensor).tp_dealloc = <destructor>drop_tensor
-    free_storage = (<PyTypeWithDealloc*>Storage).tp_dealloc
-    (<PyTypeWithDealloc*>Storage).tp_dealloc = <destructor>drop_storage
-    FnNodes.serve(<PyTypeObject*>FnNode)
+    free_tensor = (<TypeWithDealloc*>Tensor).tp_dealloc
+    (<TypeWithDealloc*>Tensor).tp_dealloc = <destructor>drop_tensor
+    free_storage = (<TypeWithDealloc*>Storage).tp_dealloc
+    (<TypeWithDealloc*>Storage).tp_dealloc = <destructor>drop_storage
+    (<TypeWithDealloc*>FnNode).tp_dealloc = <destructor>drop_fn
     Accumulators.serve(<PyTypeObject*>AccumulateGrad)
     return 0

@@ -1,5 +1,6 @@
 # The tensor, its storage and the base of graph nodes: the types that every other module uses.
-from cpython.object cimport PyObject
+cimport cython
+from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from tensotron._cpu.backend cimport Record
@@ -68,7 +69,44 @@ cdef class Node:
             return self.nr2
         return <int>(<tuple>self.more[i - 3])[1]
 
+# Deallocation of a final class of nodes, into shells that wait to be taken again: see pool.h. Nothing may take a
+# reference to an object that is being dropped.
+cdef extern from "tensotron/_core/pool.h":
+    ctypedef void (*destructor)(PyObject* o) noexcept
+    ctypedef struct TypeWithDealloc "PyTypeObject":
+        destructor tp_dealloc
+    ctypedef struct NodeShells "tensotron::NodeShells":
+        int n
+    object take_node "tensotron::take_tracked"(NodeShells* s)
+    bint begin_drop "tensotron::begin_drop"(NodeShells* s, PyObject* o)
+    void end_drop "tensotron::end_drop"(NodeShells* s, PyObject* o)
+
+cdef inline void drop_members(Node node) noexcept:
+    """The members that all nodes have, as in a new one; what every new node sets stays."""
+    if node.next0 is not None:
+        node.next0 = None
+    if node.next1 is not None:
+        node.next1 = None
+    if node.next2 is not None:
+        node.next2 = None
+    if node.more is not None:
+        node.more = None
+    if node.tensor_hooks is not None:
+        node.tensor_hooks = None
+    if node.pre_hooks is not None:
+        node.pre_hooks = None
+    if node.post_hooks is not None:
+        node.post_hooks = None
+    if node.retain is not None:
+        node.retain = None
+    if node.metadata is not None:
+        node.metadata = None
+    node.n_next = 0
+    node.released = False
+    node.run_id = 0
+
 # Node of an op whose backward is a function: backward(node, *grads) -> gradients of the inputs.
+@cython.final
 cdef class FnNode(Node):
     cdef object backward
     cdef object ctx            # whatever the backward wants to know
@@ -79,6 +117,7 @@ cdef class FnNode(Node):
     cpdef object saved(self, int i)
     cpdef bint needs(self, int i)
 
+@cython.final
 cdef class AccumulateGrad(Node):
     cdef Tensor variable
 
