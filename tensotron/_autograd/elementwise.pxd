@@ -18,6 +18,7 @@ cdef class RowNode(Node):
     cdef double number[3]
     cdef object shape0, shape1, shape2  # of inputs that were broadcast, else None
     cdef Tensor gradient(self, int i, Tensor g)
+    cdef Tensor computed(self, int i, Tensor g)
     cdef object symbolic(self, int i, Tensor g)
     cdef Tensor saved_operand(self, int use)
 

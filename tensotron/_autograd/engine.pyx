@@ -1,10 +1,10 @@
 """Runs the graph backwards: one loop over ready nodes, latest first."""
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libcpp.pair cimport pair
-from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_DECREF, Py_XDECREF
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
@@ -22,6 +22,51 @@ cdef struct Info:
     bint summed                       # the pending gradient was made here and may be added to in place
 
 
+cdef extern from *:
+    """
+    #include <algorithm>
+    // Nodes that may run, by number and place, the latest made first. The first stands outside the heap: in most graphs
+    // it is alone most of the time.
+    struct tt_Ready {
+      typedef std::pair<uint64_t, int> Entry;
+      std::vector<Entry> heap;
+      Entry first;
+      bool any = false;
+      bool empty() const { return !any; }
+      void clear() { heap.clear(), any = false; }
+      void push(uint64_t seq, int place) {
+        Entry x(seq, place);
+        if (!any) {
+          first = x, any = true;
+          return;
+        }
+        if (first < x) std::swap(first, x);
+        heap.push_back(x);
+        std::push_heap(heap.begin(), heap.end());
+      }
+      int pop() {
+        const int place = first.second;
+        if (heap.empty()) {
+          any = false;
+          return place;
+        }
+        first = heap.front();
+        std::pop_heap(heap.begin(), heap.end());
+        heap.pop_back();
+        return place;
+      }
+    };
+    """
+    cdef cppclass Ready "tt_Ready":
+        bint empty()
+        void clear()
+        void push(uint64_t seq, int place)
+        int pop()
+
+cdef extern from "Python.h":
+    void Py_INCREF_ "Py_INCREF"(PyObject* o)
+    PyObject* Py_None_ "Py_None"
+
 cdef uint64_t run_count = 0
 cdef vector[uint64_t] active_runs     # several with nested passes and with threads
 cdef Run spare = None                 # a finished pass, to be used again
@@ -32,13 +77,15 @@ cdef bint is_running(Node node) noexcept:
     return running == <PyObject*>node
 
 
+# Nodes are passed as pointers here, without references: the roots keep all of them.
+@cython.final
 cdef class Run:
     """One backward pass: the nodes reachable from the roots, their pending gradients and dependencies."""
     cdef uint64_t id
     cdef vector[Info] info
     cdef vector[pair[int, int]] stack # node, next edge to look at
     cdef dict elsewhere               # places of nodes that another active pass has marked as its own
-    cdef priority_queue[pair[uint64_t, int]] ready
+    cdef Ready ready
 
     cdef int end(self) except -1:
         global spare, running
@@ -54,82 +101,109 @@ cdef class Run:
         self.info.clear()
         self.stack.clear()
         self.elsewhere = None
-        while not self.ready.empty():  # after an exception
-            self.ready.pop()
+        self.ready.clear()  # not empty after an exception
         spare = self
         return 0
 
-    cdef inline int find(self, Node node) except -2:
+    cdef inline int find(self, PyObject* node) except -2:
         """The node's place, or -1."""
-        if node.run_id == self.id:
-            return node.run_index
+        if (<Node>node).run_id == self.id:
+            return (<Node>node).run_index
         if self.elsewhere is not None:
-            return self.elsewhere.get(<size_t><void*>node, -1)
+            return self.find_elsewhere(node)
         return -1
 
-    cdef int add(self, Node node) except -1:
+    cdef int find_elsewhere(self, PyObject* node) except -2:
+        return self.elsewhere.get(<size_t>node, -1)
+
+    cdef inline int add(self, PyObject* node) except -1:
         cdef int i = <int>self.info.size()
         cdef Info entry
-        cdef size_t k
-        entry.node = <PyObject*>node
+        entry.node = node
         entry.pending = NULL
         entry.waiting = 0
         entry.needed = True
         entry.summed = False
         self.info.push_back(entry)
-        if active_runs.size() > 1:
-            for k in range(active_runs.size()):
-                if active_runs[k] == node.run_id:
-                    if self.elsewhere is None:
-                        self.elsewhere = {}
-                    self.elsewhere[<size_t><void*>node] = i
-                    return i
-        node.run_id = self.id
-        node.run_index = i
+        if active_runs.size() > 1 and self.add_elsewhere(node, i):
+            return i
+        (<Node>node).run_id = self.id
+        (<Node>node).run_index = i
         return i
 
-    cdef int discover(self, Node root, bint only, set targets) except -1:
+    cdef bint add_elsewhere(self, PyObject* node, int i) except -1:
+        """Notes the place here if another active pass relies on what the node says."""
+        cdef size_t k
+        for k in range(active_runs.size()):
+            if active_runs[k] == (<Node>node).run_id:
+                if self.elsewhere is None:
+                    self.elsewhere = {}
+                self.elsewhere[<size_t>node] = i
+                return True
+        return False
+
+    cdef int discover(self, PyObject* root, bint only, set targets) except -1:
         """Finds all nodes behind the root, counts the edges into each, and if `only` marks those that
         lead to a target."""
-        cdef int i, k, j
-        cdef Node node, follower
-        cdef bint hit
+        cdef int i, j, k = 0
+        cdef PyObject* node = root
+        cdef PyObject* follower
         if self.find(root) >= 0:
             return 0
-        self.stack.push_back(pair[int, int](self.add(root), 0))
-        while self.stack.size():
-            i = self.stack.back().first
-            k = self.stack.back().second
-            node = <Node>self.info[i].node
-            if k == node.n_next:
-                self.stack.pop_back()
+        i = self.add(root)
+        while True:
+            if k == (<Node>node).n_next:
                 if only:  # all nodes behind this one are done
-                    hit = node in targets
-                    for j in range(node.n_next):
-                        follower = node.next_node(j)
-                        if follower is not None and self.info[self.find(follower)].needed:
-                            hit = True
-                    self.info[i].needed = hit
+                    self.info[i].needed = self.leads(node, targets)
+                if self.stack.empty():
+                    return 0
+                i = self.stack.back().first
+                k = self.stack.back().second
+                self.stack.pop_back()
+                node = self.info[i].node
                 continue
-            self.stack.back().second = k + 1
-            follower = node.next_node(k)
-            if follower is None:
+            follower = next_of(<Node>node, k)
+            k += 1
+            if follower == Py_None_:
                 continue
             j = self.find(follower)
             if j < 0:
                 j = self.add(follower)
-                if follower.n_next or only:
-                    self.stack.push_back(pair[int, int](j, 0))
+                if (<Node>follower).n_next or only:
+                    self.info[j].waiting = 1
+                    if only or k < (<Node>node).n_next:
+                        self.stack.push_back(pair[int, int](i, k))
+                    i = j
+                    k = 0
+                    node = follower
+                    continue
             self.info[j].waiting += 1
-        return 0
 
-    cdef int deliver(self, int i, int nr, Tensor g) except -1:
-        """Adds g to what node i has received for its output nr."""
-        cdef Node node = <Node>self.info[i].node
-        cdef object before
-        cdef list several
-        if g is None:
+    cdef bint leads(self, PyObject* node, set targets) except -1:
+        """Whether the node or one behind it is a target."""
+        cdef int k
+        cdef PyObject* follower
+        cdef bint hit = <Node>node in targets
+        for k in range((<Node>node).n_next):
+            follower = next_of(<Node>node, k)
+            if follower != Py_None_ and self.info[self.find(follower)].needed:
+                hit = True
+        return hit
+
+    cdef inline int deliver(self, int i, int nr, PyObject* g) except -1:
+        """Adds g, a tensor or None, to what node i has received for its output nr."""
+        cdef Info* entry = &self.info[i]
+        if g == Py_None_:
             return 0
+        if entry.pending == NULL and (<Node>entry.node).n_out == 1 and (<Node>entry.node).out_dtype == (<Tensor>g).dt:
+            Py_INCREF_(g)
+            entry.pending = g
+            return 0
+        return self.add_up(i, nr, <Tensor>g)
+
+    cdef int add_up(self, int i, int nr, Tensor g) except -1:
+        cdef Node node = <Node>self.info[i].node
+        cdef list several
         if node.out_dtype != g.dt and node.out_dtype != 255 and dt_.is_float(node.out_dtype):
             g = g.to(dt_.of_code(node.out_dtype))
         if node.n_out == 1:
@@ -147,18 +221,29 @@ cdef class Run:
         several[nr] = g if several[nr] is None else the_hooks.add(several[nr], g)
         return 0
 
-    cdef inline int put(self, int i, object g) except -1:
+    cdef int put(self, int i, object g) except -1:
         cdef PyObject* before = self.info[i].pending
-        Py_INCREF(g)
+        Py_INCREF_(<PyObject*>g)
         self.info[i].pending = <PyObject*>g
         Py_XDECREF(before)
         return 0
 
-    cdef inline int arrived(self, int i) noexcept:
-        self.info[i].waiting -= 1
-        if self.info[i].waiting == 0:
-            self.ready.push(pair[uint64_t, int]((<Node>self.info[i].node).seq, i))
-        return 0
+    cdef inline void arrived(self, int i) noexcept:
+        cdef Info* entry = &self.info[i]
+        entry.waiting -= 1
+        if entry.waiting == 0:
+            self.ready.push((<Node>entry.node).seq, i)
+
+
+cdef inline PyObject* next_of(Node node, int i) noexcept:
+    """node.next_node(i) without a reference."""
+    if i == 0:
+        return <PyObject*>node.next0
+    if i == 1:
+        return <PyObject*>node.next1
+    if i == 2:
+        return <PyObject*>node.next2
+    return <PyObject*>(<tuple>node.more[i - 3])[0]
 
 
 cdef Run new_run():
@@ -216,6 +301,8 @@ cdef list execute(list roots, list grads, bint keep, bint create, list targets):
     cdef Run run = new_run()
     cdef bint before = set_grad(create)
     cdef int i, k
+    cdef Node node
+    cdef Tensor g
     cdef dict wanted = None
     cdef list captured = None
     cdef set goals = None
@@ -227,12 +314,16 @@ cdef list execute(list roots, list grads, bint keep, bint create, list targets):
                 wanted.setdefault(<size_t><void*>targets[k][0], []).append((targets[k][1], k))
             goals = {t[0] for t in targets}
         for root in roots:
-            run.discover(<Node>root[0], targets is not None, goals)
+            node = <Node>root[0]
+            run.discover(<PyObject*>node, targets is not None, goals)
         for k in range(len(roots)):
-            i = run.find(<Node>roots[k][0])
+            node = <Node>roots[k][0]
+            i = run.find(<PyObject*>node)
             if run.info[i].pending == NULL and run.info[i].waiting == 0:
-                run.ready.push(pair[uint64_t, int]((<Node>run.info[i].node).seq, i))
-            run.deliver(i, roots[k][1], <Tensor>grads[k])
+                run.ready.push(node.seq, i)
+            g = <Tensor>grads[k]
+            run.deliver(i, roots[k][1], <PyObject*>g)
+        g = None
         run_all(run, keep, wanted, captured)
     finally:
         set_grad(before)
@@ -246,10 +337,10 @@ cdef int execute_one(Node root, int nr, Tensor g, bint keep, bint create) except
     cdef bint before = set_grad(create)
     cdef int i
     try:
-        run.discover(root, False, None)
-        i = run.find(root)
-        run.ready.push(pair[uint64_t, int](root.seq, i))
-        run.deliver(i, nr, g)
+        run.discover(<PyObject*>root, False, None)
+        i = run.find(<PyObject*>root)
+        run.ready.push(root.seq, i)
+        run.deliver(i, nr, <PyObject*>g)
         run_all(run, keep, None, None)
     finally:
         set_grad(before)
@@ -259,63 +350,102 @@ cdef int execute_one(Node root, int nr, Tensor g, bint keep, bint create) except
 
 cdef int run_all(Run run, bint keep, dict wanted, list captured) except -1:
     global running
-    cdef Node node, follower
-    cdef int i, j, k
+    cdef Node node
+    cdef PyObject* follower
+    cdef PyObject* parts[3]
+    cdef Info* entry
+    cdef int j, k
+    cdef bint divided
     cdef object g, out
+    parts[0] = parts[1] = parts[2] = NULL
     while not run.ready.empty():
-        i = run.ready.top().second
-        run.ready.pop()
-        node = <Node>run.info[i].node
+        entry = &run.info[run.ready.pop()]
+        node = <Node>entry.node
         out = None
-        if run.info[i].pending == NULL:
-            g = None
-        else:
-            g = <object>run.info[i].pending
+        divided = False
+        if entry.pending != NULL:
+            g = <object>entry.pending
             Py_DECREF(g)  # the list of pending gradients lets go of it
-            run.info[i].pending = NULL
-        if run.info[i].needed and g is not None:
-            if node.tensor_hooks is not None or node.pre_hooks is not None or node.retain is not None:
-                g = before_node(node, g)
-            if wanted is not None and <size_t><void*>node in wanted:
-                for nr, k in wanted[<size_t><void*>node]:
-                    captured[k] = g if node.n_out == 1 else g[nr]
-            if wanted is None or leads_on(run, node):
-                running = <PyObject*>node if wanted is None else NULL
-                out = node.apply(g)
-                running = NULL
-                if node.post_hooks is not None:
-                    out = after_node(node, out, g)
-                if not keep:
-                    node.release_saved()
-        g = None
+            entry.pending = NULL
+            if entry.needed:
+                if node.tensor_hooks is not None or node.pre_hooks is not None or node.retain is not None:
+                    g = before_node(node, g)
+                if wanted is not None:
+                    capture(node, g, wanted, captured)
+                if wanted is None or leads_on(run, node):
+                    running = <PyObject*>node if wanted is None else NULL
+                    if 2 <= node.n_next <= 3 and node.post_hooks is None:
+                        divided = node.apply_parts(g, parts)
+                    if not divided:
+                        out = node.apply(g)
+                    running = NULL
+                    if node.post_hooks is not None:
+                        out = after_node(node, out, g)
+                    if not keep:
+                        node.release_saved()
+            g = None
         if node.n_next == 1:
-            follower = node.next0
-            if follower is not None:
+            follower = <PyObject*>node.next0
+            if follower != Py_None_:
                 j = run.find(follower)
                 if type(out) is tuple or type(out) is list:
                     out = out[0]
-                run.deliver(j, node.nr0, maybe(out))
+                maybe(out)
+                run.deliver(j, node.nr0, <PyObject*>out)
                 out = None
                 run.arrived(j)
+        elif divided:
+            deliver_parts(run, node, parts)
         else:
             for k in range(node.n_next):
-                follower = node.next_node(k)
-                if follower is None:
+                follower = next_of(node, k)
+                if follower == Py_None_:
                     continue
                 j = run.find(follower)
                 if out is not None:
-                    run.deliver(j, node.next_nr(k), maybe((<tuple>out)[k] if type(out) is tuple else out[k]))
+                    g = maybe((<tuple>out)[k] if type(out) is tuple else out[k])
+                    run.deliver(j, node.next_nr(k), <PyObject*>g)
+                    g = None
                 run.arrived(j)
     return 0
 
 
-cdef bint leads_on(Run run, Node node):
+cdef int deliver_parts(Run run, Node node, PyObject** parts) except -1:
+    """Passes the gradients in `parts` on, and leaves nulls there."""
+    cdef PyObject* follower
+    cdef int j, k
+    try:
+        for k in range(node.n_next):
+            follower = next_of(node, k)
+            if follower == Py_None_:
+                continue
+            j = run.find(follower)
+            if parts[k] != NULL:
+                run.deliver(j, node.next_nr(k), parts[k])
+            run.arrived(j)
+    finally:
+        for k in range(3):
+            Py_XDECREF(parts[k])
+            parts[k] = NULL
+    return 0
+
+
+cdef int capture(Node node, object g, dict wanted, list captured) except -1:
+    """Notes the gradients that were asked for at this node."""
+    places = wanted.get(<size_t><void*>node)
+    if places is not None:
+        for nr, k in places:
+            captured[k] = g if node.n_out == 1 else g[nr]
+    return 0
+
+
+cdef bint leads_on(Run run, Node node) except -1:
     """Whether anything behind the node is wanted (a target itself need not run)."""
     cdef int k
-    cdef Node follower
+    cdef PyObject* follower
     for k in range(node.n_next):
-        follower = node.next_node(k)
-        if follower is not None and run.info[run.find(follower)].needed:
+        follower = next_of(node, k)
+        if follower != Py_None_ and run.info[run.find(follower)].needed:
             return True
     return False
 
@@ -470,134 +600,4 @@ cdef int tensor_backward(Tensor t, object gradient, object retain_graph, object 
 the_hooks.backward = tensor_backward
 
 
-# ==== grad modes ==================================================================================
-cdef int CO_GENERATOR = 0x20  # as in module inspect, which is slow to import
-
-
-cdef class _Mode:
-    """A grad mode as a context manager and a decorator."""
-    cdef bint before
-
-    def __call__(self, fn):
-        import functools
-        inner_fn = fn
-        while isinstance(inner_fn, functools.partial):
-            inner_fn = inner_fn.func
-        if isinstance(fn, type):
-            raise RuntimeError(f"decorating classes with {type(self).__name__} is not supported")
-        if getattr(getattr(inner_fn, "__code__", None), "co_flags", 0) & CO_GENERATOR:
-            @functools.wraps(fn)
-            def generator(*args, **kwargs):
-                inner = fn(*args, **kwargs)
-                value = None
-                while True:
-                    with self.clone():
-                        try:
-                            item = inner.send(value)
-                        except StopIteration as stop:
-                            return stop.value
-                    value = yield item
-            return generator
-
-        @functools.wraps(fn)
-        def wrapper(*args, **kwargs):
-            with self.clone():
-                return fn(*args, **kwargs)
-        return wrapper
-
-    def clone(self):
-        return type(self)()
-
-    def __exit__(self, exc_type, exc_value, traceback):
-        set_grad(self.before)
-
-
-cdef class no_grad(_Mode):
-    """Turns the recording of operations off."""
-
-    def __enter__(self):
-        self.before = set_grad(False)
-
-
-cdef class enable_grad(_Mode):
-    """Turns the recording of operations on."""
-
-    def __enter__(self):
-        self.before = set_grad(True)
-
-
-cdef class set_grad_enabled(_Mode):
-    """Sets the recording of operations, at once; as a context, until its end."""
-    cdef bint mode
-
-    def __init__(self, bint mode):
-        self.mode = mode
-        self.before = set_grad(mode)
-
-    def __enter__(self):
-        set_grad(self.mode)
-
-    def __call__(self, fn):
-        set_grad(self.before)  # a decorator changes nothing until the function runs
-        return _Mode.__call__(self, fn)
-
-    def clone(self):
-        return set_grad_enabled(self.mode)
-
-
-cdef class inference_mode(_Mode):
-    """No recording, no version counters: tensors made inside can never take part in autograd."""
-    cdef bint mode, inference_before
-
-    def __init__(self, mode=True):
-        self.mode = mode
-
-    def __enter__(self):
-        from tensotron._core.tensor import _set_inference
-        self.inference_before = _set_inference(self.mode)
-        self.before = set_grad(not self.mode and grad_enabled())
-
-    def __exit__(self, exc_type, exc_value, traceback):
-        from tensotron._core.tensor import _set_inference
-        _set_inference(self.inference_before)
-        set_grad(self.before)
-
-    def clone(self):
-        return inference_mode(self.mode)
-
-
-# no_grad(function) is the function decorated: what tp_new returns, if it is no instance, is not initialised
-cdef extern from *:
-    """
-    static newfunc tt_new_mode;
-    static PyObject* tt_new_or_decorated(PyTypeObject* t, PyObject* args, PyObject* kwargs) {
-      PyObject *given = nullptr, *none = nullptr;
-      if (PyTuple_GET_SIZE(args) || kwargs) {
-        static const char* names[] = {"orig_func", nullptr};
-        if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", (char**)names, &given)) return nullptr;
-        if (!(none = PyTuple_New(0))) return nullptr;
-      }
-      PyObject* mode = tt_new_mode(t, none ? none : args, nullptr);
-      Py_XDECREF(none);
-      if (!mode || !given || given == Py_None) return mode;
-      PyObject* out = PyObject_CallFunctionObjArgs(mode, given, nullptr);
-      Py_DECREF(mode);
-      return out;
-    }
-    static void tt_decorate(PyTypeObject* t, const char* name) {
-      tt_new_mode = t->tp_new;
-      t->tp_new = tt_new_or_decorated;
-      t->tp_vectorcall = nullptr;
-      t->tp_name = name;
-      PyType_Modified(t);
-    }
-    """
-    void tt_decorate(PyTypeObject* t, const char* name)
-
-tt_decorate(<PyTypeObject*>no_grad, "tensotron.autograd.grad_mode.no_grad")
-tt_decorate(<PyTypeObject*>enable_grad, "tensotron.autograd.grad_mode.enable_grad")
-
-
-def is_grad_enabled():
-    """Whether operations are recorded for autograd in this thread."""
-    return grad_enabled()
+include "grad_mode.pxi"

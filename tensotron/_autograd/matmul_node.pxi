@@ -116,28 +116,42 @@ cdef class MatmulNode(Node):
     cdef int64_t added_sizes[2]
 
     cdef object apply(self, object grads):
-        cdef Tensor g = <Tensor>grads, a = None, b = None
-        cdef bint create = grad_enabled()
+        cdef PyObject* parts[3]
+        parts[0] = parts[1] = parts[2] = NULL
+        self.compute(<Tensor>grads, grad_enabled(), parts)
+        if self.has_added:
+            return take_part(parts), take_part(parts + 1), take_part(parts + 2)
+        return take_part(parts), take_part(parts + 1)
+
+    cdef bint apply_parts(self, object grads, PyObject** parts) except -1:
+        self.compute(<Tensor>grads, grad_enabled(), parts)
+        return True
+
+    cdef int compute(self, Tensor g, bint create, PyObject** parts) except -1:
+        cdef Tensor a = None, b = None
+        cdef object ga = None, gb = None, added = None
+        cdef int k = self.has_added
         if self.released:
             raise_freed_graph()
         if self.a is not None:
             a = unpack_saved(self, self.a, self.va, -1)
         if self.b is not None:
             b = unpack_saved(self, self.b, self.vb, -1)
-        ga = gb = None
         if b is not None:
             ga = self.composed_a(g, b) if create else self.gradient_a(g, b)
         if a is not None:
             gb = self.composed_b(g, a) if create else self.gradient_b(g, a)
-        if not self.has_added:
-            return ga, gb
-        if self.next0 is None:
-            return None, ga, gb
-        if self.beta != 1:
-            g = the_hooks.mul(g, self.beta)
-        if create:
-            return sum_to_shape(g, make_size(self.added_nd, self.added_sizes)), ga, gb
-        return sum_to(g, self.added_nd, self.added_sizes), ga, gb
+        if k and self.next0 is not None:
+            if self.beta != 1:
+                g = the_hooks.mul(g, self.beta)
+            if create:
+                added = sum_to_shape(g, make_size(self.added_nd, self.added_sizes))
+            else:
+                added = sum_to(g, self.added_nd, self.added_sizes)
+            put_part(parts, added)
+        put_part(parts + k, ga)
+        put_part(parts + k + 1, gb)
+        return 0
 
     cdef int release_saved(self) except -1:
         self.released = True

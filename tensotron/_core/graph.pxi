@@ -13,6 +13,9 @@ cdef class Node:
     cdef object apply(self, object grads):
         raise NotImplementedError(f"derivative for {self.node_name} is not implemented")
 
+    cdef bint apply_parts(self, object grads, PyObject** parts) except -1:
+        return False
+
     cdef int release_saved(self) except -1:
         return 0
 
@@ -279,11 +282,15 @@ cdef Node gradient_edge(Tensor t):
 
 cdef int add_edge(Node node, Tensor t) except -1:
     """Appends the edge to t's history (None: to nothing)."""
-    cdef Node e = None
-    cdef int nr = 0, i = node.n_next
-    if t is not None and (t.leaf_grad or t.grad_fn_ is not None or t.base_ is not None):
-        e = gradient_edge(t)
-        nr = t.output_nr if t.grad_fn_ is not None else 0
+    cdef Node e
+    cdef int nr, i = node.n_next
+    node.n_next = i + 1
+    if t is None or not (t.leaf_grad or t.grad_fn_ is not None or t.base_ is not None):
+        if i > 2:
+            add_late_edge(node, None, 0)
+        return 0
+    e = gradient_edge(t)
+    nr = t.output_nr if t.grad_fn_ is not None else 0
     if i == 0:
         node.next0 = e
         node.nr0 = nr
@@ -294,10 +301,14 @@ cdef int add_edge(Node node, Tensor t) except -1:
         node.next2 = e
         node.nr2 = nr
     else:
-        if node.more is None:
-            node.more = []
-        node.more.append((e, nr))
-    node.n_next = i + 1
+        add_late_edge(node, e, nr)
+    return 0
+
+
+cdef int add_late_edge(Node node, Node e, int nr) except -1:
+    if node.more is None:
+        node.more = []
+    node.more.append((e, nr))
     return 0
 
 

@@ -1,6 +1,7 @@
 # The tensor, its storage and the base of graph nodes: the types that every other module uses.
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from tensotron._cpu.backend cimport Record
@@ -50,6 +51,9 @@ cdef class Node:
     # gradients of the outputs -> gradients of the inputs. One output: a Tensor or None; several: a list.
     # One input: a Tensor or None; several: a tuple or list.
     cdef object apply(self, object grads)
+    # The same for two or three inputs without a tuple: True, and new references (null: no gradient) in `parts`, which
+    # holds nulls; or False, and nothing done.
+    cdef bint apply_parts(self, object grads, PyObject** parts) except -1
     cdef int release_saved(self) except -1
     cdef object saved_values(self)
     cdef inline Node next_node(self, int i):
@@ -81,6 +85,19 @@ cdef extern from "tensotron/_core/pool.h":
     bint begin_drop "tensotron::begin_drop"(NodeShells* s, PyObject* o)
     void end_drop "tensotron::end_drop"(NodeShells* s, PyObject* o)
 
+cdef inline void put_part(PyObject** part, object g) noexcept:
+    if g is not None:
+        Py_INCREF(g)
+        part[0] = <PyObject*>g
+
+cdef inline object take_part(PyObject** part):
+    cdef object g = None
+    if part[0] != NULL:
+        g = <object>part[0]
+        part[0] = NULL
+        Py_DECREF(g)
+    return g
+
 cdef inline void drop_members(Node node) noexcept:
     """The members that all nodes have, as in a new one; what every new node sets stays."""
     if node.next0 is not None:
@@ -101,7 +118,7 @@ cdef inline void drop_members(Node node) noexcept:
         node.retain = None
     if node.metadata is not None:
         node.metadata = None
-    node.n_next = 0
+    node.n_next = node.nr0 = node.nr1 = node.nr2 = 0
     node.released = False
     node.run_id = 0
 

@@ -281,13 +281,11 @@ cdef bint row_major(Tensor t) noexcept:
 
 
 cdef bint dense_strides(Tensor t, int64_t* out) noexcept:
-    """Strides for a new tensor like t: t's own if t is dense, else t's order of dimensions packed. False if
-    row-major will do."""
+    """Strides for a new tensor like t, which is not row-major: t's own if t is dense, else t's order of dimensions
+    packed. False if row-major will do."""
     cdef int order[64]
     cdef int i, j, k
     cdef int64_t n = 1
-    if t.contiguous and row_major(t):
-        return False
     if t.n == 0 or is_dense(t):
         memcpy(out, t.strides, t.nd * sizeof(int64_t))
         return True
@@ -316,7 +314,7 @@ cdef bint dense_strides(Tensor t, int64_t* out) noexcept:
 
 cdef Tensor empty_like(Tensor t, int dt):
     cdef int64_t st[64]
-    if dense_strides(t, st):
+    if (not t.contiguous or not row_major(t)) and dense_strides(t, st):
         return empty_strided(t.nd, t.sizes, st, dt)
     return empty(t.nd, t.sizes, dt)
 
