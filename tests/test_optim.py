@@ -636,3 +636,54 @@ def test_own_optimiser():
         return opt.step(), calls, p, repr(opt), opt.state_dict()["param_groups"][0]["params"]
 
     same(fn)
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_a_group_changed_in_any_way_is_read_again(captured):
+    def run(t):
+        p = t.ones(3, requires_grad=True)
+        opt = t.optim.Adam([p], lr=0.1)
+        group = opt.param_groups[0]
+
+        def step():
+            p.grad = t.ones(3)
+            opt.step()
+
+        if captured and t is tensotron:
+            step = t.compile(step)
+        seen = []
+
+        def go():
+            step()
+            seen.append(p.detach().numpy().copy())
+
+        go()
+        go()
+        group["lr"] = 0.2
+        go()
+        group["betas"] = [0.9, 0.99]
+        go()
+        group["betas"][0] = 0.5  # the list is the same object
+        go()
+        group["betas"] = (0.5, 0.9)
+        go()
+        group["lr"], group["eps"] = group["eps"], group["lr"]
+        go()
+        group["lr"], group["eps"] = group["eps"], group["lr"]
+        eps = group.pop("eps")
+        group["lr"] = 0.3
+        with pytest.raises(KeyError):
+            step()
+        group["lr"], group["eps"] = 0.2, eps
+        p.grad = None  # a step that failed in the middle
+        opt.state[p]["step"].fill_(6)
+        go()
+        group["name"] = ["anything"]
+        group["weight_decay"] = 0.5
+        go()
+        group["lr"] = np.float32(0.25)
+        go()
+        return seen
+
+    for ours, theirs in zip(run(tensotron), run(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6)

@@ -236,7 +236,8 @@ cdef class Sweep:
 @cython.final
 cdef class Captured:
     """A recorded call, the conditions under which it may be replayed, and its results."""
-    cdef list spec, inputs, leaves, steps, states, written_states, written_inputs
+    cdef list spec, inputs, leaves, steps, states, written_inputs
+    cdef vector[PyObject*] state_at, written  # the storages of `states`; those that records write to
     cdef Program program
     cdef CapturedBackward backward # of results that may be differentiated outside
     cdef uint64_t epoch, modes
@@ -355,7 +356,7 @@ cdef class Captured:
                 if sweep is not None and sweep.strides[i]:
                     sweep.place(self.input_slots[i], (<Tensor>tensors[i]).ptr, sweep.strides[i])
         for i in range(<Py_ssize_t>self.state_slots.size()):
-            program.point(self.state_slots[i], (<Storage>self.states[i]).data)
+            program.point(self.state_slots[i], (<Storage>self.state_at[i]).data)
         for leaf in self.leaves:
             if leaf.before < 0 and leaf.after < 0:
                 continue
@@ -417,9 +418,9 @@ cdef class Captured:
 
     cdef int bump(self, list tensors) except -1:
         """Moves the versions of what the records write to on."""
-        cdef Storage s
-        for s in self.written_states:
-            s.version += 1
+        cdef size_t k
+        for k in range(self.written.size()):
+            (<Storage>self.written[k]).version += 1
         for i in self.written_inputs:
             (<Tensor>tensors[i]).bump()
         return 0

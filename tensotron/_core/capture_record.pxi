@@ -209,7 +209,10 @@ cdef class Recording:
             leaf.since = len(constants) + len([x for x in launches if x.number < leaf.since])
         c.steps = guards_of(self.recorder.held)
         written = c.program.written()
-        c.written_states = [c.states[i] for i in range(len(c.states)) if c.state_slots[i] in written]
+        for i in range(len(c.states)):
+            c.state_at.push_back(<PyObject*>c.states[i])
+            if c.state_slots[i] in written:
+                c.written.push_back(c.state_at[i])
         c.written_inputs = [i for i in range(len(self.tensors)) if c.input_slots[i] in written]
         for leaf in self.leaves:
             leaf.writes = leaf.before >= 0 and leaf.before in written

@@ -13,8 +13,13 @@ cdef class FusedStep(Held):
     cdef tuple names           # of the buffers of a parameter, in the order of the operands
     cdef Arg* operands
     cdef Py_ssize_t room, used
+    cdef list seen             # keys and values of the group as last read, if they stand for what was read
+    cdef bint served           # what that reading found
     # Reads numbers and flags from the group. False: something in it is beyond the kernel.
     cdef bint read(self) except -1
+    cdef bint read_numbers(self) except -1
+    cdef bint unchanged(self) noexcept
+    cdef int remember(self, list seen) except -1
     cdef int set_flags(self, int64_t flags) except -1
     cdef bint add(self, Tensor p, object state) except -1
     cdef object new_state(self, Tensor p, object own, object state)

@@ -35,6 +35,8 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object d, object key) except? NULL
+    bint PyDict_Next(object d, Py_ssize_t* position, PyObject** key, PyObject** value)
+    PyObject* PyList_GET_ITEM(list x, Py_ssize_t i)
     bint PyFloat_CheckExact(object x)
     double PyFloat_AS_DOUBLE(object x)
 
@@ -59,6 +61,17 @@ cdef bint as_number(object value, double* out) except -1:
         out[0] = value
         return True
     return False
+
+
+cdef bint is_fixed(object value) except -1:
+    """Whether a value can only change by being another object."""
+    cdef type kind = type(value)
+    if kind is tuple:
+        for x in <tuple>value:
+            if not is_fixed(x):
+                return False
+        return True
+    return kind is float or kind is int or kind is bool or kind is str or value is None
 
 
 # ==== operands ==================================================================================
@@ -120,7 +133,46 @@ cdef class FusedStep(Held):
         """The block of numbers, for tests."""
         return [self.numbers[k] for k in range(5)]
 
+    cdef bint unchanged(self) noexcept:
+        """Whether the group holds the objects that the last `read` saw."""
+        cdef Py_ssize_t position = 0, k = 0, n
+        cdef PyObject* key
+        cdef PyObject* value
+        if self.seen is None:
+            return False
+        n = len(self.seen)
+        while PyDict_Next(self.group, &position, &key, &value):
+            if k == n or PyList_GET_ITEM(self.seen, k) != key or PyList_GET_ITEM(self.seen, k + 1) != value:
+                return False
+            k += 2
+        return k == n
+
+    cdef int remember(self, list seen) except -1:
+        """Notes the keys and values of the group for `unchanged`, if each can only change by being another object."""
+        cdef Py_ssize_t k = 0
+        if seen is None:
+            seen = []
+        for key, value in (<dict>self.group).items():
+            if k == len(seen):
+                seen += (None, None)
+            if seen[k] is not key or seen[k + 1] is not value:
+                if not (is_fixed(key) and (is_fixed(value) or key == "params")):  # the list is not read here
+                    return 0
+                seen[k], seen[k + 1] = key, value
+            k += 2
+        del seen[k:]
+        self.seen = seen
+        return 0
+
     cdef bint read(self) except -1:
+        cdef list seen
+        if not self.unchanged():
+            seen, self.seen = self.seen, None  # an exception leaves the numbers half read
+            self.served = self.read_numbers()
+            self.remember(seen)
+        return self.served
+
+    cdef bint read_numbers(self) except -1:
         cdef object group = self.group
         cdef double* to = self.numbers
         cdef int64_t flags = 0
