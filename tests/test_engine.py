@@ -5,6 +5,7 @@ import threading
 import weakref
 
 import pytest
+import torch
 from _both import same
 from tensotron._cpu.backend import empty_cache
 
@@ -441,3 +442,58 @@ def test_backward_inside_a_hook():
         return [x.grad, w.grad]
 
     same(run)
+
+
+def test_nodes_that_are_used_again_are_as_new(no_gc):
+    def loss(lib, a, b):
+        return lib.nn.functional.mse_loss(lib.addmm(b[0], a * b + a.sum(), b), a)
+
+    def kind(node):
+        return node.name().split("::")[-1]
+
+    def graph(lib, hooked):
+        a = lib.ones(2, 2, requires_grad=True)
+        b = lib.ones(2, 2, requires_grad=hooked)
+        many = (a if hooked else a.detach()).unbind(0)
+        out = loss(lib, a, b) + (many[1] * many[0]).sum()
+        nodes, todo = [], [out.grad_fn]
+        while todo:
+            node = todo.pop()
+            nodes.append((kind(node), [(f and kind(f), k) for f, k in node.next_functions], dict(node.metadata)))
+            todo += [f for f, _ in node.next_functions if f]
+            if hooked:
+                node.metadata["seen"] = True
+                node.register_hook(lambda *grads: None)
+                node.register_prehook(lambda grads: None)
+        out.backward()
+        return nodes
+
+    for hooked in (True, False, True, False):
+        assert graph(tt, hooked) == graph(torch, hooked)
+
+
+def test_chains_of_several_kinds_on_a_small_stack(no_gc):
+    w = tt.ones(1, 1, requires_grad=True)
+
+    def run():
+        x = w
+        for _ in range(DEEP // 20):
+            x = tt.nn.functional.mse_loss((x @ w).relu().sum(0, keepdim=True), w)
+            x = x.reshape(1, 1).exp() * 0 + 1
+        del x
+        return True
+
+    assert on_small_stack(run)
+
+
+def test_a_graph_modified_between_forward_and_backward():
+    x, t = tt.ones(3, requires_grad=True), tt.zeros(3)
+    y = x * 1
+    loss = tt.nn.functional.mse_loss(y, t)
+    t += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    loss = tt.nn.functional.mse_loss(x * 1, t)
+    loss.backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        loss.backward()

@@ -264,3 +264,33 @@ def test_clip_takes_lists_that_are_not_plain():
     assert abs(x.grad.norm().item() ** 2 + y.grad.norm().item() ** 2 - 1.0) < 1e-5
     with pytest.raises(AttributeError):
         nn.utils.clip_grad_norm_([x, 3], 1.0)
+
+
+def test_members_in_any_order():
+    x = t.randn(2, 3)
+    modules = [nn.Linear(3, 3) for _ in range(200)]
+    for k, m in enumerate(modules):
+        for _ in range(k % 3):
+            space = vars(m)
+            moved = {name: space.pop(name) for name in list(space)[:: k % 5 + 1]}
+            space.update(moved)
+        assert same(m(x), F.linear(x, m.weight, m.bias))
+        m.weight, m.bias = nn.Parameter(t.randn(3, 3)), None
+        assert same(m(x), F.linear(x, m.weight))
+    r = nn.ReLU()
+    for inplace in (False, True, False):
+        r.inplace = inplace
+        y = x.clone()
+        assert (r(y) is y) == inplace
+
+
+def test_operator_replaced_after_many_calls(monkeypatch):
+    m, x = nn.Linear(3, 3), t.ones(1, 3)
+    for _ in range(200):
+        m(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(F, "linear", lambda *args: "mine")
+        assert m(x) == "mine"
+    F.one_more_name = 1
+    assert isinstance(m(x), t.Tensor)
+    del F.one_more_name

@@ -2,13 +2,16 @@
 """Losses: elementwise ones with their reduction, and those over classes."""
 import warnings
 
+cimport cython
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from tensotron._autograd.elementwise cimport result_type_of, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    FnNode, Tensor, add_method, alias, any_requires, attach, begin, check_inplace, copy_into, empty, empty_like, empty_of,
-    fill_with, grad_enabled, materialise, rebase, record, run, same_shape, set_operand, shape_of, wrap_dim)
+    FnNode, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, alias, any_requires, attach, begin, begin_drop, check_inplace,
+    copy_into, destructor, drop_members, empty, empty_like, empty_of, end_drop, fill_with, grad_enabled, materialise, next_seq, put_part,
+    raise_freed_graph, rebase, record, run, same_shape, save_input, set_operand, shape_of, take_node, take_part, unpack_saved, wrap_dim)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport I64, Record, U8
 
@@ -60,11 +63,8 @@ cdef object reduced(object loss, int reduction):
 
 
 # ==== elementwise ===============================================================================
-cdef tuple same_size(object input, object target, str name):
-    """Both as tensors of one shape; torch warns where they were not."""
-    cdef Tensor x = tensor_arg(input, name, "input", 1), t = tensor_arg(target, name, "target", 2)
-    if same_shape(x, t):
-        return x, t
+cdef tuple same_size(Tensor x, Tensor t):
+    """Both expanded to one shape, with torch's warning."""
     warnings.warn(f"Using a target size (torch.Size({list(shape_of(t))})) that is different to the input size "
                   f"(torch.Size({list(shape_of(x))})). This will likely lead to incorrect results due to broadcasting. Please "
                   "ensure they have the same size.", stacklevel=3)
@@ -116,26 +116,91 @@ cdef int launch(int kernel, int op, int nout, int nin, Tensor a, Tensor b, Tenso
     return backend.launch(&r)
 
 
-def _loss_backward(FnNode node, Tensor g):
-    cdef Tensor x = <Tensor>node.saved(0), t = <Tensor>node.saved(1), gx = None, gt = None
-    cdef int dt
-    op, reduction, p, dt = node.ctx
-    if grad_enabled():
-        scale = g / x.n if reduction == MEAN else g
-        gx = slope(op, x, t, p) * scale if node.next_node(0) is not None or op != LOSS_bce_with_logits else None
-        if node.next_node(1) is not None:
-            gt = x * -scale if op == LOSS_bce_with_logits else -gx
-    else:
-        if node.next_node(0) is not None:
-            gx = empty(x.nd, x.sizes, dt)
-        if node.next_node(1) is not None:
-            gt = empty(x.nd, x.sizes, dt)
-        launch(K_loss_backward, op, 2, 3, gx, gt, materialise(g, dt), materialise(x, dt), materialise(t, dt), reduction, p, dt)
-    if gx is not None and gx.dt != x.dt:
-        gx = gx.to(dt_.of_code(x.dt))
-    if gt is not None and gt.dt != t.dt:
-        gt = gt.to(dt_.of_code(t.dt))
-    return gx, gt
+@cython.final
+cdef class LossNode(Node):
+    """Node of an elementwise loss of x and the target t."""
+    cdef int op, reduction, dt
+    cdef double p
+    cdef Tensor x, t
+    cdef int64_t vx, vt
+
+    cdef object apply(self, object grads):
+        cdef PyObject* parts[2]
+        parts[0] = parts[1] = NULL
+        self.apply_parts(grads, parts)
+        return take_part(parts), take_part(parts + 1)
+
+    cdef bint apply_parts(self, object grads, PyObject** parts) except -1:
+        cdef Tensor g = <Tensor>grads, x, t, gx = None, gt = None
+        if self.released:
+            raise_freed_graph()
+        x, t = unpack_saved(self, self.x, self.vx, -1), unpack_saved(self, self.t, self.vt, -1)
+        if grad_enabled():
+            scale = g / x.n if self.reduction == MEAN else g
+            if self.next0 is not None or self.op != LOSS_bce_with_logits:
+                gx = slope(self.op, x, t, self.p) * scale
+            if self.next1 is not None:
+                gt = x * -scale if self.op == LOSS_bce_with_logits else -gx
+        else:
+            if self.next0 is not None:
+                gx = empty(x.nd, x.sizes, self.dt)
+            if self.next1 is not None:
+                gt = empty(x.nd, x.sizes, self.dt)
+            launch(K_loss_backward, self.op, 2, 3, gx, gt, materialise(g, self.dt), materialise(x, self.dt),
+                   materialise(t, self.dt), self.reduction, self.p, self.dt)
+        if gx is not None and gx.dt != x.dt:
+            gx = gx.to(dt_.of_code(x.dt))
+        if gt is not None and gt.dt != t.dt:
+            gt = gt.to(dt_.of_code(t.dt))
+        put_part(parts, gx)
+        put_part(parts + 1, gt)
+        return True
+
+    cdef int release_saved(self) except -1:
+        self.released = True
+        self.x = self.t = None
+        return 0
+
+    cdef object saved_values(self):
+        if self.released:
+            return {}
+        return {"0": unpack_saved(self, self.x, self.vx, -1), "1": unpack_saved(self, self.t, self.vt, -1)}
+
+
+cdef NodeShells shells
+
+
+cdef void drop_loss(LossNode node) noexcept:
+    if not begin_drop(&shells, <PyObject*>node):
+        return
+    if node.x is not None:
+        node.x = None
+    if node.t is not None:
+        node.t = None
+    drop_members(node)
+    end_drop(&shells, <PyObject*>node)
+
+(<TypeWithDealloc*>LossNode).tp_dealloc = <destructor>drop_loss
+
+
+cdef int attach_loss(Tensor y, str name, int op, Tensor x, Tensor t, int reduction, double p) except -1:
+    cdef LossNode node = <LossNode>take_node(&shells) if shells.n else LossNode.__new__(LossNode)
+    node.node_name = name
+    node.seq = next_seq()
+    node.n_out = 1
+    node.out_dtype = y.dt
+    node.op = op
+    node.reduction = reduction
+    node.p = p
+    node.dt = y.dt
+    add_edge(node, x)
+    add_edge(node, t)
+    node.x = save_input(x)
+    node.vx = x.version()
+    node.t = save_input(t)
+    node.vt = t.version()
+    y.grad_fn_ = node
+    return 0
 
 
 cdef Tensor elementwise_loss(int op, str node, str kernel, Tensor x, Tensor t, int reduction, double p):
@@ -146,7 +211,7 @@ cdef Tensor elementwise_loss(int op, str node, str kernel, Tensor x, Tensor t, i
     y = empty(x.nd, x.sizes, dt) if reduction == NONE else empty(0, NULL, dt)
     launch(K_loss, op, 1, 2, y, materialise(x, dt), materialise(t, dt), None, None, reduction, p, dt)
     if grad_enabled() and (x.requires() or t.requires()):
-        attach(y, node, _loss_backward, (x, t), (x, t), (op, reduction, p, dt))
+        attach_loss(y, node, op, x, t, reduction, p)
     return y
 
 
@@ -160,8 +225,11 @@ cdef object weighted(object loss, object input, object weight, int reduction):
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """Squared error, averaged, summed or (reduction="none") per element."""
+    cdef Tensor x, t
     cdef int kind = reduction_of(reduction, size_average, reduce)
-    x, t = same_size(input, target, "mse_loss")
+    x, t = tensor_arg(input, "mse_loss", "input", 1), tensor_arg(target, "mse_loss", "target", 2)
+    if not same_shape(x, t):
+        x, t = same_size(x, t)
     if weight is not None:
         return weighted(elementwise_loss(LOSS_mse, "MseLossBackward0", "mse_cpu", x, t, NONE, 0), input, weight, kind)
     return elementwise_loss(LOSS_mse, "MseLossBackward0", "mse_cpu", x, t, kind, 0)
@@ -169,8 +237,11 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """Absolute error, averaged, summed or (reduction="none") per element."""
+    cdef Tensor x, t
     cdef int kind = reduction_of(reduction, size_average, reduce)
-    x, t = same_size(input, target, "l1_loss")
+    x, t = tensor_arg(input, "l1_loss", "input", 1), tensor_arg(target, "l1_loss", "target", 2)
+    if not same_shape(x, t):
+        x, t = same_size(x, t)
     if weight is not None:
         return weighted((x - t).abs(), input, weight, kind)
     return reduced((x - t).abs(), kind)
@@ -178,9 +249,12 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """Squared error over 2 beta where it is below beta, else absolute error less beta / 2."""
+    cdef Tensor x, t
     cdef int kind = reduction_of(reduction, size_average, reduce)
     cdef double b = beta
-    x, t = same_size(input, target, "smooth_l1_loss")
+    x, t = tensor_arg(input, "smooth_l1_loss", "input", 1), tensor_arg(target, "smooth_l1_loss", "target", 2)
+    if not same_shape(x, t):
+        x, t = same_size(x, t)
     if b < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if b == 0:
@@ -190,12 +264,15 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Half the squared error up to delta, then linear."""
+    cdef Tensor x, t
     cdef int kind = reduction_of(reduction)
     cdef double d = delta
-    x, t = same_size(input, target, "huber_loss")
+    x, t = tensor_arg(input, "huber_loss", "input", 1), tensor_arg(target, "huber_loss", "target", 2)
+    if not same_shape(x, t):
+        x, t = same_size(x, t)
     if d <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    if (<Tensor>x).dt != (<Tensor>t).dt and dt_.is_float((<Tensor>x).dt):
+    if x.dt != t.dt and dt_.is_float(x.dt):
         t = t.to(x.dtype)  # torch's result has the input's dtype
     if weight is not None:
         return weighted(elementwise_loss(LOSS_huber, "HuberLossBackward0", "huber_cpu", x, t, NONE, d), input, weight, kind)

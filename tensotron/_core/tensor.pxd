@@ -64,7 +64,7 @@ cdef class Node:
         if i == 2:
             return self.next2
         return <Node>(<tuple>self.more[i - 3])[0]
-    cdef inline int next_nr(self, int i):
+    cdef inline int next_nr(self, int i) except -1:
         if i == 0:
             return self.nr0
         if i == 1:

@@ -20,6 +20,7 @@ cdef class FusedStep(Held):
     cdef bint read_numbers(self) except -1
     cdef bint unchanged(self) noexcept
     cdef int remember(self, list seen) except -1
+    cdef object step(self, object group, object state)
     cdef int set_flags(self, int64_t flags) except -1
     cdef bint add(self, Tensor p, object state) except -1
     cdef object new_state(self, Tensor p, object own, object state)

@@ -52,6 +52,15 @@ cdef object entry(object group, str key):
     return <object>value
 
 
+cdef object entry_at(object group, str key, Py_ssize_t place):
+    """entry(), of a dict that mostly has it in this place."""
+    cdef PyObject* found
+    cdef PyObject* value
+    if PyDict_Next(group, &place, &found, &value) and found == <PyObject*>key:
+        return <object>value
+    return entry(group, key)
+
+
 cdef bint as_number(object value, double* out) except -1:
     """Whether value is a number of Python's, whose arithmetic is that of C's double."""
     if PyFloat_CheckExact(value):
@@ -224,7 +233,7 @@ cdef class FusedStep(Held):
         self.names = names
         return 0
 
-    def step(self, object group, object state):
+    cdef object step(self, object group, object state):
         """Steps the parameters that have a gradient. Returns those left to the composed step, or None."""
         cdef object params
         cdef list rest = None
@@ -288,7 +297,7 @@ cdef class FusedStep(Held):
             if fresh:
                 own = self.new_state(p, own, state)
         for name in self.names:
-            value = entry(own, name)
+            value = entry_at(own, name, k + (self.algorithm != SGD))
             if not isinstance(value, Tensor):
                 return False
             t = <Tensor>value
@@ -302,7 +311,7 @@ cdef class FusedStep(Held):
             if fresh:
                 (a - 1).stride[1] = 1
         else:
-            value = entry(own, "step")
+            value = entry_at(own, "step", 0)
             if not isinstance(value, Tensor):
                 return False
             t = <Tensor>value

@@ -19,6 +19,7 @@ cdef extern from "Python.h":
     unsigned long Py_TPFLAGS_VALID_VERSION_TAG
     PyObject* _PyType_Lookup(PyTypeObject* t, object name)
     PyObject* PyDict_GetItemWithError(object d, object key) except? NULL
+    int PyDict_Next(object d, Py_ssize_t* at, PyObject** key, PyObject** value)
     object PyObject_GenericGetDict(object o, void* context)
     object PyObject_Call(object f, object args, PyObject* kwargs)
     object PyObject_VectorcallMethod(object name, PyObject** args, size_t n, PyObject* names)
@@ -53,21 +54,29 @@ cdef enum Kind:
     CONV2D
     MAX_POOL2D
 
+# Where a dict mostly has a name: looking there costs half of a look-up.
+cdef struct Place:
+    Py_ssize_t at
+    int misses
+
 cdef struct Known:
     PyObject* function     # the forward; this and the others live forever
     Kind kind
     PyObject* space        # namespace in which the function finds its operator, or null
     PyObject* name
     PyObject* operator
+    Place place
 
 cdef struct Entry:
     Type* type             # kept by nobody: a version is never given twice
     unsigned int version
     Kind kind
     int known
+    Place first, second    # of members of the instance that the function reads
 
 cdef enum:
     ROOM = 256
+    MISSES = 64            # after so many a place is learnt no more
 
 cdef Known[8] known
 cdef int n_known = 0
@@ -105,6 +114,7 @@ def know(forward, str kind, space=None, str name=None):
     k.function = <PyObject*>forward
     k.kind = KINDS[kind]
     k.space = k.name = k.operator = NULL
+    k.place.at = k.place.misses = 0
     if space is not None:
         name = sys.intern(name)
         operator = space[name]
@@ -129,11 +139,42 @@ cdef inline PyObject* of_class(Type* t, object name):
     return _PyType_Lookup(<PyTypeObject*>t, name)
 
 
+cdef inline PyObject* find(object space, object name, Place* place) except? NULL:
+    """The value that the dict has for an interned name, or null."""
+    cdef Py_ssize_t at = place.at
+    cdef PyObject* key
+    cdef PyObject* value
+    if PyDict_Next(space, &at, &key, &value) and key == <PyObject*>name:
+        return value
+    return find_anew(space, name, place)
+
+
+cdef PyObject* find_anew(object space, object name, Place* place) except? NULL:
+    cdef PyObject* found = PyDict_GetItemWithError(space, name)
+    cdef Py_ssize_t at = 0, before = 0
+    cdef PyObject* key
+    cdef PyObject* value
+    if found != NULL and place.misses < MISSES:
+        place.misses += 1
+        while PyDict_Next(space, &at, &key, &value):
+            if key == <PyObject*>name:
+                place.at = before
+                break
+            before = at
+    return found
+
+
+cdef inline bint is_replaced(Known* k) except -1:
+    """Whether the namespace has another operator by now."""
+    return k.space != NULL and find(<object>k.space, <object>k.name, &k.place) != k.operator
+
+
 cdef Entry* classify(Type* t, Entry* e) except NULL:
     """Fills the entry of a class."""
     cdef PyObject* forward = of_class(t, "forward")
     cdef int i
     e.kind = PLAIN
+    e.first.at = e.first.misses = e.second.at = e.second.misses = 0
     if of_class(t, "_call_impl") != <PyObject*>general:
         e.kind = OVERRIDDEN
     elif of_class(t, "__getattribute__") == <PyObject*>PLAIN_GETATTRIBUTE:
@@ -182,12 +223,11 @@ cdef object call_one(object self, object x):
         return self._call_impl(x)
     k = &known[e.known]
     space = PyObject_GenericGetDict(self, NULL)
-    if (PyDict_GetItemWithError(space, "forward") != NULL
-            or (k.space != NULL and PyDict_GetItemWithError(<object>k.space, <object>k.name) != k.operator)):
+    if PyDict_GetItemWithError(space, "forward") != NULL or is_replaced(k):
         return call_forward(self, x)
     if k.kind == LINEAR:
-        a = PyDict_GetItemWithError(space, "weight")
-        b = PyDict_GetItemWithError(space, "bias")
+        a = find(space, "weight", &e.first)
+        b = find(space, "bias", &e.second)
         if a != NULL and b != NULL:
             return linear_call(x, <object>a, <object>b)
     elif k.kind == TANH:
@@ -195,11 +235,11 @@ cdef object call_one(object self, object x):
     elif k.kind == SIGMOID:
         return sigmoid_of(x)
     elif k.kind == RELU:
-        a = PyDict_GetItemWithError(space, "inplace")
+        a = find(space, "inplace", &e.first)
         if a != NULL and <object>a is False:
             return relu_of(x)
     elif k.kind == SEQUENTIAL:
-        a = PyDict_GetItemWithError(space, "_modules")
+        a = find(space, "_modules", &e.first)
         if a != NULL and PyDict_Check(<object>a):
             return call_in_turn(<dict><object>a, x)
     return call_forward(self, x)
@@ -223,8 +263,7 @@ cdef bint does(object module, Kind kind) except -1:
         return False
     k = &known[e.known]
     space = PyObject_GenericGetDict(module, NULL)
-    if (PyDict_GetItemWithError(space, "forward") != NULL
-            or PyDict_GetItemWithError(<object>k.space, <object>k.name) != k.operator):
+    if PyDict_GetItemWithError(space, "forward") != NULL or is_replaced(k):
         return False
     if kind == RELU:
         return (<dict>space).get("inplace") is False
