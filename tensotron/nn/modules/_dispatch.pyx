@@ -208,15 +208,20 @@ cdef inline object call_forward(object self, object x):
     return PyObject_VectorcallMethod("forward", args, 2, NULL)
 
 
-cdef object call_one(object self, object x):
-    """self(x) while nothing looks for hooks."""
-    cdef Type* t = <Type*>(<PyObject*>self).ob_type
+cdef inline Entry* entry_of(object module) except NULL:
+    """The entry of the module's class, up to date."""
+    cdef Type* t = <Type*>(<PyObject*>module).ob_type
     cdef Entry* e = &entries[(<size_t>t >> 5 ^ <size_t>t >> 12) % ROOM]
+    if e.type != t or e.version != t.tp_version_tag or not t.tp_flags & Py_TPFLAGS_VALID_VERSION_TAG:
+        e = classify(t, e)
+    return e
+
+
+cdef object call_one(object self, object x, Entry* e):
+    """self(x) while nothing looks for hooks; `e`: the entry of its class."""
     cdef Known* k
     cdef PyObject* a
     cdef PyObject* b
-    if e.type != t or e.version != t.tp_version_tag or not t.tp_flags & Py_TPFLAGS_VALID_VERSION_TAG:
-        e = classify(t, e)
     if e.kind == PLAIN:
         return call_forward(self, x)
     if e.kind == OVERRIDDEN:
@@ -252,13 +257,11 @@ cdef inline bint is_plain(object module) noexcept:
 
 cdef bint does(object module, Kind kind) except -1:
     """Whether a call of the module is exactly what the functions of this kind do."""
-    cdef Type* t = <Type*>(<PyObject*>module).ob_type
-    cdef Entry* e = &entries[(<size_t>t >> 5 ^ <size_t>t >> 12) % ROOM]
+    cdef Entry* e
     cdef Known* k
     if not is_plain(module):
         return False
-    if e.type != t or e.version != t.tp_version_tag or not t.tp_flags & Py_TPFLAGS_VALID_VERSION_TAG:
-        e = classify(t, e)
+    e = entry_of(module)
     if e.kind != kind:
         return False
     k = &known[e.known]
@@ -301,13 +304,14 @@ cdef object convolve(object conv, object relu, object pool, object x):
             return y
     for module in (conv, relu, pool):
         if module is not None:
-            x = call_one(module, x) if is_plain(module) else module(x)
+            x = call_one(module, x, entry_of(module)) if is_plain(module) else module(x)
     return x
 
 
 cdef object call_in_turn(object members, object x):
     # a convolution, and the relu after it, that wait for what follows: nothing runs between them that could see it
     cdef object conv = None, relu = None
+    cdef Entry* e
     Py_EnterRecursiveCall(" while calling a Python object")
     try:
         for module in (<dict>members).values():
@@ -323,10 +327,12 @@ cdef object call_in_turn(object members, object x):
                 conv = relu = None
             if not is_plain(module):
                 x = module(x)
-            elif does(module, CONV2D):
+                continue
+            e = entry_of(module)
+            if e.kind == CONV2D and does(module, CONV2D):
                 conv = module
             else:
-                x = call_one(module, x)
+                x = call_one(module, x, e)
         return x if conv is None else convolve(conv, relu, None, x)
     finally:
         Py_LeaveRecursiveCall()
@@ -338,7 +344,7 @@ cdef object module_call(object self, object args, PyObject* kwargs):
         compiled = self._compiled_call_impl
         return PyObject_Call(self._call_impl if compiled is None else compiled, args, kwargs)
     if PyTuple_GET_SIZE(args) == 1 and (kwargs == NULL or PyDict_GET_SIZE(kwargs) == 0):
-        return call_one(self, <object>PyTuple_GET_ITEM(args, 0))
+        return call_one(self, <object>PyTuple_GET_ITEM(args, 0), entry_of(self))
     if of_class(<Type*>(<PyObject*>self).ob_type, "_call_impl") != <PyObject*>general:
         return PyObject_Call(self._call_impl, args, kwargs)
     return PyObject_Call(self.forward, args, kwargs)
