@@ -4,7 +4,7 @@
 // lose digits in float (pow, hypot, the inverse hyperbolic ones) work on two vectors
 // of double and round once at the end.
 #pragma once
-#include "math_f64.h"
+#include "math_special.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
 

@@ -26,6 +26,20 @@ TENSOTRON_INLINE V poly2(V x, V z, typename V::Scalar a, typename V::Scalar b, C
   return horner2(x, z, V(a), V(b), rest...);
 }
 
+// In four chains for the highest powers, then by Horner's rule for the last `LAST` coefficients, whose rounding counts.
+template <int LAST, class V> TENSOTRON_INLINE V horner4(V x, V z, V, V a, V b, V c, V d) {
+  return fma(fma(a, x, b), z, fma(c, x, d));
+}
+template <int LAST, class V, class... C>
+TENSOTRON_INLINE V horner4(V x, V z, V w, V a, V b, V c, V d, typename V::Scalar next, C... rest) {
+  if constexpr (sizeof...(rest) < LAST) return horner(x, fma(fma(fma(a, x, b), z, fma(c, x, d)), x, V(next)), rest...);
+  else return horner4<LAST>(x, z, w, b, c, d, fma(a, w, V(next)), rest...);
+}
+template <int LAST, class V, class... C>
+TENSOTRON_INLINE V poly4(V x, V z, typename V::Scalar a, typename V::Scalar b, typename V::Scalar c, typename V::Scalar d, C... rest) {
+  return horner4<LAST>(x, z, z * z, V(a), V(b), V(c), V(d), rest...);
+}
+
 // fma(a, b, c) without hardware too, for float: rounded once where the sum fits a double.
 TENSOTRON_INLINE Vec<double> fma_once(Vec<double> a, Vec<double> b, Vec<double> c) { return fma(a, b, c); }
 TENSOTRON_INLINE Vec<float> fma_once(Vec<float> a, Vec<float> b, Vec<float> c) {

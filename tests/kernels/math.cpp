@@ -29,6 +29,8 @@ UNARY(sin) UNARY(cos) UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan)
 UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh) UNARY(acosh) UNARY(atanh)
 UNARY(sigmoid) UNARY(erf) UNARY(erfc) UNARY(erfinv)
 UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(rint) UNARY(sqrt) UNARY(root) UNARY(abs)
+EXPORT long_erf(const long double* x, long double* y, int n) { for (int i = 0; i < n; i++) y[i] = __builtin_erfl(x[i]); }
+EXPORT long_erfc(const long double* x, long double* y, int n) { for (int i = 0; i < n; i++) y[i] = __builtin_erfcl(x[i]); }
 BINARY(pow) BINARY(atan2) BINARY(hypot) BINARY(fmod) BINARY(remainder) BINARY(copysign)
 
 }  // namespace TENSOTRON_ISA
