@@ -22,7 +22,7 @@ def no_gc():
     gc.enable()
 
 
-def on_small_stack(fn):
+def on_small_stack(fn, kib=512):
     """Runs ``fn`` in a thread whose C stack is too small for any recursion along a graph."""
     result = []
 
@@ -32,7 +32,7 @@ def on_small_stack(fn):
         except BaseException as exc:
             result.append((None, exc))
 
-    before = threading.stack_size(512 * 1024)
+    before = threading.stack_size(kib * 1024)
     try:
         thread = threading.Thread(target=target)
         thread.start()
@@ -470,6 +470,26 @@ def test_nodes_that_are_used_again_are_as_new(no_gc):
 
     for hooked in (True, False, True, False):
         assert graph(tt, hooked) == graph(torch, hooked)
+
+
+@pytest.mark.parametrize("kind", ["row", "product", "sum", "loss", "function"])
+def test_freeing_a_chain_takes_no_more_stack_the_longer_it_is(kind, no_gc):
+    step = {
+        "row": lambda y: y + 1,
+        "product": lambda y: y @ y.detach(),
+        "sum": lambda y: y.sum(0, keepdim=True),
+        "loss": lambda y: tt.nn.functional.mse_loss(y, y.detach(), reduction="none"),
+        "function": lambda y: y.cumsum(0),
+    }[kind]
+
+    def run():
+        y = tt.ones(1, 1, requires_grad=True)
+        for _ in range(DEEP):
+            y = step(y)
+        del y
+        return True
+
+    assert on_small_stack(run, 192)
 
 
 def test_chains_of_several_kinds_on_a_small_stack(no_gc):

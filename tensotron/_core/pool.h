@@ -77,12 +77,13 @@ inline void end_drop(NodeShells* s, PyObject* o) {
     s->items[s->n++] = o;
   else
     PyObject_GC_Del(o);
-  if (--s->depth) return;
-  while (!s->aside.empty()) {
-    PyObject* next = s->aside.back();
-    s->aside.pop_back();
-    Py_TYPE(next)->tp_dealloc(next);
-  }
+  if (s->depth == 1)  // and stays so meanwhile: what is freed here must not come here itself
+    while (!s->aside.empty()) {
+      PyObject* next = s->aside.back();
+      s->aside.pop_back();
+      Py_TYPE(next)->tp_dealloc(next);
+    }
+  --s->depth;
 }
 
 inline void clear_weak_references(PyObject* o) {
