@@ -15,14 +15,14 @@
 // float64, against long double:
 //
 //            fma  baseline            fma  baseline            fma  baseline
-//   exp      0.75     0.75   tanh    2.30     2.20   asin     1.11     1.11
-//   exp2     0.75     0.75   sigmoid 2.25     2.25   acos     1.04     1.04
-//   expm1    1.70     1.70   sinh    0.85     0.85   atan     1.37     1.37
-//   log      0.63     0.63   cosh    0.88     0.88   atan2    1.45     1.45
-//   log2     0.68     1.42   sin     1.45     1.45   erf      1.35     1.48
-//   log1p    0.66     0.66   cos     1.45     1.45   asinh    1.00   C lib.
-//   log10    0.61     1.32   tan     0.93   C lib.   acosh    1.00   C lib.
-//   pow      1.27   C lib.   erfc    1.95   C lib.   atanh    0.54   C lib.
+//   exp      0.63     0.63   tanh    2.37     2.33   asin     1.11     1.11
+//   exp2     0.63     0.63   sigmoid 2.25     2.25   acos     1.05     1.05
+//   expm1    1.70     1.70   sinh    0.78     0.78   atan     1.51     1.51
+//   log      0.63     0.63   cosh    0.88     0.88   atan2    1.46     1.46
+//   log2     0.68     1.42   sin     1.47     1.45   erf      1.82     2.10
+//   log1p    0.66     0.66   cos     1.44     1.45   asinh    1.00   C lib.
+//   log10    0.61     1.39   tan     1.23   C lib.   acosh    0.57   C lib.
+//   pow      1.22   C lib.   erfc    2.10   C lib.   atanh    0.55   C lib.
 //
 // sin, cos and tan beyond 10^6, erfinv, lgamma and hypot are the C library's. A result below 2^-1022 may be rounded twice. fmod
 // and remainder are exact. "fma" is AVX2, AVX-512 and NEON, which agree bit for bit.

@@ -72,18 +72,40 @@ TENSOTRON_INLINE VecD cosh(VecD x) {
 // Beyond this a lane goes to the C library: n must have at most 20 bits.
 static constexpr double TRIG_LIMIT64 = 1e6;
 
-// x = n pi/2 + r + low, |r| <= pi/4; the low bits of the result are n's. The first two parts of pi/2 are so
-// short that their products are exact, and what rounding r drops goes into the third.
-TENSOTRON_INLINE VecD::Int trig_reduced(VecD x, VecD& r, VecD& low) {
-  VecD t = fma(x, VecD(0x1.45f306dc9c883p-1), VecD(ROUND64)), n = t - VecD(ROUND64);
-  VecD c(-0x1.0b4611a6p-34), high = fma(n, VecD(-0x1.921fb544p+0), x), first = fma(n, c, high);
-  r = sum(first, fma(n, VecD(-0x1.3198a2e037073p-69), fma(n, c, high - first)), low);
+// x = n pi/2 + r + low, |r| <= pi/4; the low bits of the result are n's.
+#if TENSOTRON_HAS_FMA
+// x and n times the first 53 bits of pi/2 are multiples of 2^-53: their difference is exact.
+static constexpr double PI_2_MIDDLE = 0x1.1a62633145c07p-54, PI_2_LOW = -0x1.f1976b7ed8fbcp-110;
+TENSOTRON_INLINE VecD::Int trig_first(VecD x, VecD& n, VecD& high) {
+  VecD t = fma(x, VecD(0x1.45f306dc9c883p-1), VecD(ROUND64));
+  n = t - VecD(ROUND64);
+  high = fma(n, VecD(-0x1.921fb54442d18p+0), x);
   return as_int(t);
 }
-TENSOTRON_INLINE VecD::Int trig_reduced(VecD x, VecD& r) {
-  VecD low;
-  return trig_reduced(x, r, low);
+TENSOTRON_INLINE VecD::Int trig_reduced(VecD x, VecD& r, VecD& low) {
+  VecD n, high, p_low;
+  VecD::Int i = trig_first(x, n, high);
+  VecD p = product(n, VecD(-PI_2_MIDDLE), p_low);
+  r = sum(high, p, low);  // where high is the smaller one, nothing much is dropped
+  low = low + fma(n, VecD(-PI_2_LOW), p_low);
+  return i;
 }
+TENSOTRON_INLINE VecD::Int trig_reduced(VecD x, VecD& r) {
+  VecD n, high;
+  VecD::Int i = trig_first(x, n, high);
+  r = fma(n, VecD(-PI_2_LOW), fma(n, VecD(-PI_2_MIDDLE), high));
+  return i;
+}
+#else
+// The first two parts of pi/2 are so short that their products are exact, and what rounding r drops goes into the third.
+TENSOTRON_INLINE VecD::Int trig_reduced(VecD x, VecD& r) {
+  VecD t = fma(x, VecD(0x1.45f306dc9c883p-1), VecD(ROUND64)), n = t - VecD(ROUND64);
+  VecD c(-0x1.0b4611a6p-34), high = fma(n, VecD(-0x1.921fb544p+0), x);
+  r = fma(n, c, high);
+  r = r + fma(n, VecD(-0x1.3198a2e037073p-69), fma(n, c, high - r));
+  return as_int(t);
+}
+#endif
 TENSOTRON_INLINE VecD sin_series(VecD z) {
   return poly2(z, z * z, -0x1.aa9bb87fcbb7ap-41, 0x1.61207f355767ep-33, -0x1.ae64527938d5ap-26, 0x1.71de3a53212d2p-19,
                -0x1.a01a01a0189b1p-13, 0x1.111111111110bp-7, -0x1.5555555555555p-3);
@@ -93,16 +115,13 @@ TENSOTRON_INLINE VecD cos_series(VecD z) {
   return poly2(z, z * z, -0x1.8f9ddb56e7460p-37, 0x1.1ee9caf07b490p-29, -0x1.27e4f7d862742p-22, 0x1.a01a019c6b70bp-16,
                -0x1.6c16c16c14e99p-10, 0x1.555555555554ap-5);
 }
-TENSOTRON_INLINE VecD cos_poly(VecD z) {
-  VecD h = VecD(0.5) * z, w = VecD(1) - h;
-  return w + fma(z * z, cos_series(z), (VecD(1) - w) - h);
-}
+TENSOTRON_INLINE VecD cos_poly(VecD z) { return fma(z, fma(z, cos_series(z), VecD(-0.5)), VecD(1)); }
 TENSOTRON_INLINE VecD sin(VecD x) {
   VecD a = abs(x), r;
   VecD::Int n = trig_reduced(a, r);
   VecD z = r * r;
   VecD y = select(odd(n), cos_poly(z), sin_poly(r, z));
-  y = as_float(as_int(y) ^ ((n & 2) << 62) ^ (as_int(x) & Sign<double>::bit));
+  y = as_float(as_int(y) ^ (((n << 62) ^ as_int(x)) & Sign<double>::bit));
   Mask<double> far = gt(a, VecD(TRIG_LIMIT64));
   if (__builtin_expect(any(far), 0)) y = select(far, lanes_sin(x), y);
   return y;
@@ -112,27 +131,25 @@ TENSOTRON_INLINE VecD cos(VecD x) {
   VecD::Int n = trig_reduced(a, r);
   VecD z = r * r;
   VecD y = select(odd(n), sin_poly(r, z), cos_poly(z));
-  y = as_float(as_int(y) ^ (((n + 1) & 2) << 62));
+  y = as_float(as_int(y) ^ (((n + 1) << 62) & Sign<double>::bit));
   Mask<double> far = gt(a, VecD(TRIG_LIMIT64));
   if (__builtin_expect(any(far), 0)) y = select(far, lanes_cos(x), y);
   return y;
 }
 
-// r, what r drops, the sine's and the cosine's other terms: tan = (r + s) / (w + c), -1 / tan where n is odd. The division's
-// remainder, with the lower parts, corrects the quotient.
+// tan on r + low, and -1 / tan where n is odd; the sum's own rounding error corrects the quotient.
 TENSOTRON_INLINE VecD tan(VecD x) {
 #if TENSOTRON_HAS_FMA
   VecD a = abs(x), r, low;
   VecD::Int n = trig_reduced(a, r, low);
-  Mask<double> swap = odd(n);
-  VecD z = r * r, h = VecD(0.5) * z, w = VecD(1) - h;
-  VecD s = fma(r * z, sin_series(z), fma(low, -h, low));
-  VecD c = fma(z * z, cos_series(z), fma(-r, low, (VecD(1) - w) - h));
-  VecD top_low, bottom_low, top = sum(select(swap, w, r), select(swap, c, s), top_low);
-  VecD bottom = sum(select(swap, r, w), select(swap, s, c), bottom_low);
-  VecD inverse = VecD(1) / bottom, q = top * inverse;
-  VecD rest = fma(-q, bottom_low, fma(-q, bottom, top) + top_low);
-  VecD y = as_float(as_int(fma(rest, inverse, q)) ^ (n << 63) ^ (as_int(x) & Sign<double>::bit));
+  VecD z = r * r;
+  VecD p = poly4<1>(z, z * z, 0x1.34f268adde414p-16, -0x1.215900e7df48ap-15, 0x1.24e8c280d523bp-14, -0x1.35dd74b79af04p-18,
+                    0x1.fa934ca509af1p-14, 0x1.e2b5f153fa7b1p-13, 0x1.36929c3dda531p-11, 0x1.7d86eb8edd197p-10,
+                    0x1.d6d58eab704e2p-9, 0x1.226e2c9113f62p-7, 0x1.664f48b7eeedap-6, 0x1.ba1ba1b9743cfp-5,
+                    0x1.111111111178cp-3, 0x1.5555555555554p-2);
+  VecD tail = fma(r * z, p, fma(low, z * VecD(1.5), low)), dropped, high = sum(r, tail, dropped), inverse = VecD(1) / high;
+  VecD rest = fma(-inverse, dropped, fma(-high, inverse, VecD(1)));
+  VecD y = as_float(as_int(select(odd(n), fma(inverse, rest, inverse), high)) ^ (n << 63) ^ (as_int(x) & Sign<double>::bit));
   Mask<double> far = gt(a, VecD(TRIG_LIMIT64));
   if (__builtin_expect(any(far), 0)) y = select(far, lanes_tan(x), y);
   return y;

@@ -7,23 +7,27 @@
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
-// pi / 2, pi and log(2): the second parts
+// pi / 2 and log(2), in two parts.
 static constexpr double HALF_PI = 0x1.921fb54442d18p+0, HALF_PI_LOW = 0x1.1a62633145c07p-54;
 static constexpr double LN2_HIGH = 0x1.62e42ffp-1, LN2_LOW = -0x1.718432a1b0e26p-35;
 
 // sqrt of a run. AVX-512's instruction takes longer than the memory around it. From an estimate of 1 / sqrt(x) two steps give
 // the root to an ulp, and the exact remainder the same bits: P. Markstein, IA-64 and Elementary Functions, 2000, chapter 9.
-// The roots that could be rounded wrongly lie within 5 / 2^54 ulp of a midpoint; tests/test_math_accuracy.py has them all. They
-// come out right for every estimate of up to 28 bits; processors give 14 to 17.
+// The roots that could be rounded wrongly lie within 2^-50 ulp of a midpoint; tests/test_math_accuracy.py has them all. They
+// come out right for every estimate of up to 28 bits and an error of 2^-14; processors give 14 to 17 bits.
 #if defined(__AVX512F__)
-TENSOTRON_INLINE VecD root(VecD x) {
-  if (__builtin_expect(!all(ge(x, VecD(0x1p-900)) & lt(x, VecD(INF64))), 0)) return sqrt(x);
+TENSOTRON_INLINE VecD root_regular(VecD x) {  // for 2^-900 <= x
   VecD y((VecD::Raw)_mm512_maskz_rsqrt14_pd(0xff, (__m512d)x.v)), s = x * y, h = y * VecD(0.5), r = fma(-s, h, VecD(0.5));
   s = fma(s, r, s), h = fma(h, r, h), r = fma(-s, h, VecD(0.5));
   s = fma(s, r, s), h = fma(h, r, h);
   return fma(fma(-s, s, x), h, s);
 }
+TENSOTRON_INLINE VecD root(VecD x) {
+  if (__builtin_expect(!all(ge(x, VecD(0x1p-900)) & lt(x, VecD(INF64))), 0)) return sqrt(x);
+  return root_regular(x);
+}
 #else
+TENSOTRON_INLINE VecD root_regular(VecD x) { return sqrt(x); }
 TENSOTRON_INLINE VecD root(VecD x) { return sqrt(x); }
 #endif
 
@@ -31,23 +35,25 @@ TENSOTRON_INLINE VecD root(VecD x) { return sqrt(x); }
 
 // (asin(r) / r - 1) / r^2 for z = r^2 <= 1/4
 TENSOTRON_INLINE VecD asin_series(VecD z) {
-  return poly4<4>(z, z * z, 0x1.db1fa03114e98p-6, -0x1.f28405b5e198ep-7, 0x1.20fa794c75013p-6, 0x1.5fd163120ddcdp-8,
+  return poly4<1>(z, z * z, 0x1.db1fa03114e98p-6, -0x1.f28405b5e198ep-7, 0x1.20fa794c75013p-6, 0x1.5fd163120ddcdp-8,
                0x1.52f49965e0d53p-7, 0x1.780a2e1ff7a53p-7, 0x1.c9d1fc8281b7ep-7, 0x1.1c4d1ba12637bp-6, 0x1.6e8bb2eddcbebp-6,
                0x1.f1c71c161912cp-6, 0x1.6db6db6e3ee7cp-5, 0x1.3333333332e3fp-4, 0x1.5555555555556p-3);
 }
 // asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)) above 1/2; beyond 1 the root is NaN. asin of what is reduced is r + tail.
 TENSOTRON_INLINE Mask<double> asin_reduced(VecD a, VecD& r, VecD& tail) {
   Mask<double> big = gt(a, VecD(0.5));
-  VecD z = select(big, VecD(0.5) - VecD(0.5) * a, a * a);
-  r = select(big, root(z), a);
+  VecD half = fma(a, VecD(-0.5), VecD(0.5)), z = select(big, half, a * a);
+  VecD s = root_regular(half);
+  if (__builtin_expect(!all(lt(a, VecD(1))), 0)) s = sqrt(half);
+  r = select(big, s, a);
   tail = r * z * asin_series(z);
   return big;
 }
 TENSOTRON_INLINE VecD asin(VecD x) {
   VecD r, tail, low;
   Mask<double> big = asin_reduced(abs(x), r, tail);
-  VecD high = sum(VecD(HALF_PI), -(r + r), low);
-  return copysign(select(big, high + ((low + VecD(HALF_PI_LOW)) - (tail + tail)), r + tail), x);
+  VecD high = sum(VecD(HALF_PI), VecD(-2) * r, low);
+  return copysign(select(big, high + fma(tail, VecD(-2), low + VecD(HALF_PI_LOW)), r + tail), x);
 }
 // pi/2 - asin(x), or 2 asin(r) and pi less that.
 TENSOTRON_INLINE VecD acos(VecD x) {
@@ -137,19 +143,20 @@ TENSOTRON_INLINE VecD atanh(VecD x) { return lanes_atanh(x); }
 
 // ---- error functions ------------------------------------------------------------------------
 
-// Above 0.65: 1 - exp(g(a)), g the logarithm of erfc; at 5.95 erf is 1.
+// Above 1.2: 1 - r(a)^8, which wants r's digits only where r is not small; at 5.95 erf is 1.
 TENSOTRON_INLINE VecD erf(VecD x) {
-  VecD a = abs(x), z = x * x, b = min(VecD(5.95), a), t, tail;
-  VecD low = poly4<3>(z, z * z, -0x1.20f416e90b09bp-23, 0x1.b2ec64f44e0acp-20, -0x1.f461fe8da0d12p-17, 0x1.f99ed9e2baaedp-14,
-                   -0x1.c02d99d361c19p-11, 0x1.565bccad41d1dp-8, -0x1.b82ce310e9fa1p-6, 0x1.ce2f21a03f3a9p-4,
-                   -0x1.812746b0379b7p-2, 0x1.06eba8214db68p-3);
-  VecD g = poly4<5>(b, b * b, -0x1.bba3d2012edf9p-43, 0x1.59dbdec58e4f2p-37, -0x1.fb5ee70e5e8e4p-33, 0x1.d18c6f1a1783ep-29,
-                 -0x1.2b76ebab62f18p-25, 0x1.1e8f7bc625394p-22, -0x1.a57abb1b17582p-20, 0x1.e379d986e9a29p-18,
-                 -0x1.aebc910a6855fp-16, 0x1.1f2299562d9b6p-14, -0x1.f1b6dc5d0842bp-14, 0x1.29ddbc124cdp-15,
-                 0x1.17e3481381d2bp-11, -0x1.b1cbd6912dbadp-10, 0x1.843a38af930acp-13, 0x1.3993d1f6786a3p-6,
-                 -0x1.a4f8a96450b82p-4, -0x1.45f2eab262142p-1, -0x1.20dd770f87211p+0, 0x1.1ca0b012cbf27p-27);
-  VecD e = exp_parts(g, t, tail);
-  return copysign(select(lt(a, VecD(0.65)), fma(a, low, a), fma(-(e + tail), pow2_sixteenths(t), VecD(1))), x);
+  VecD a = abs(x), z = x * x, b = min(VecD(5.95), a);
+  VecD low = poly4<6>(z, z * z, 0x1.adfc65bc8b255p-35, -0x1.242486ec0824ap-30, 0x1.efd5dbe21c7a5p-27, -0x1.5e3e6b1821b9ap-23,
+                      0x1.b9bf3237e6b28p-20, -0x1.f4cedd00bc7b4p-17, 0x1.f9a2f0a4a279cp-14, -0x1.c02db1c93cabep-11,
+                      0x1.565bccff8e337p-8, -0x1.b82ce31211edbp-6, 0x1.ce2f21a040d09p-4, -0x1.812746b0379b4p-2,
+                      0x1.06eba8214db68p-3);
+  VecD s = poly4<1>(b, b * b, 0x1.18b8a841f349fp-40, -0x1.8aa36bd741bdfp-35, 0x1.f1ff68b76bd5p-31, -0x1.69e4bdec860aap-27,
+                    0x1.3f4b50c6471bep-24, -0x1.3eb0be15734p-22, 0x1.b5adaeb490079p-22, 0x1.f05abdf3e36dp-20,
+                    -0x1.1150b7832245p-16, 0x1.f79afc14e2eb8p-14, -0x1.291063b7064adp-11, 0x1.07827b1453ceap-12,
+                    0x1.ac2a899fab279p-8, -0x1.0d5acd7335291p-9, -0x1.1d434a304ddedp-4, -0x1.20dba660899e5p-3);
+  VecD one(0x1.fffff2ac5abb2p-1), r = fma(b, s, one), dropped = fma(b, s, one - r);
+  r = fma(r, r, (r + r) * dropped), r = r * r;
+  return copysign(select(lt(a, VecD(1.2)), fma(a, low, a), fma(-r, r, VecD(1))), x);
 }
 
 // erfc(a) = exp(-a^2) q p(t), q = 1 / (a + 3.75), t = q - 1/16, for 0 <= a <= 27.3. What the last steps up to g = q p(t) drop is
@@ -158,7 +165,7 @@ TENSOTRON_INLINE VecD erf(VecD x) {
 TENSOTRON_INLINE VecD erfc(VecD x) {
 #if TENSOTRON_HAS_FMA
   VecD a = min(VecD(27.3), abs(x)), d = a + VecD(3.75), q = VecD(1) / d, t = q - VecD(0.0625);
-  VecD s = poly4<7>(t, t * t, -0x1.487ebd2c3ea47p+34, 0x1.4f265c2da4f6ap+35, -0x1.25ae7fa77fd38p+35, 0x1.1879f760cc43cp+34,
+  VecD s = poly4<3>(t, t * t, -0x1.487ebd2c3ea47p+34, 0x1.4f265c2da4f6ap+35, -0x1.25ae7fa77fd38p+35, 0x1.1879f760cc43cp+34,
                  -0x1.31e87faf6247fp+32, 0x1.87738886ead26p+29, -0x1.c6f335d5ff99p+26, 0x1.2cb1bc42b264dp+24,
                  0x1.1c7c762a01bdp+21, -0x1.5f57e4cc01f63p+16, -0x1.a1c74674f544dp+18, -0x1.49fb5c0ac38edp+17,
                  -0x1.fc55d767eb00cp+13, 0x1.2d442312ed6b7p+14, 0x1.dbadcd9bfc582p+13, 0x1.c3d4f4c429c81p+12,

@@ -66,7 +66,7 @@ TENSOTRON_INLINE VecD exp_sixteenths(VecD x, VecD& t) {
 static constexpr double EXP_LOG2_LOW = -0x1.a39ef35793c76p-33;
 // (e^r - 1 - r) / r^2 for |r| <= log(2) / 32
 TENSOTRON_INLINE VecD exp_quadratic(VecD r, VecD z) {
-  return poly2(r, z, 0x1.6c181b486ade8p-10, 0x1.11120b3755d4p-7, 0x1.55555554bdfebp-5, 0x1.55555554dd999p-3, 0x1.0000000000001p-1);
+  return poly2(r, z, 0x1.6c185ea8a6b57p-10, 0x1.11123afce0134p-7, 0x1.555555545dbe5p-5, 0x1.555555548f212p-3, 0x1.0000000000005p-1);
 }
 // e^x = (T + low) 2^floor(n)
 TENSOTRON_INLINE VecD exp_parts(VecD x, VecD& t, VecD& low) {
@@ -167,19 +167,32 @@ alignas(64) static constexpr double LOG10_LOW64[16] = {
     0x1.d288560689912p-53, -0x1.80743406505e6p-48, -0x1.40bcd23c3e44cp-44, 0x1.82c6326f70b35p-46,
 };
 
-// A base b: log_b(2) in two parts, the first a multiple of 2^-32, and log_b(e) in two.
+// A base b: log_b(2) in two parts, the first a multiple of 2^-32; log_b(e) in two; (log_b(1 + r) - log_b(e) r) / r^2 for
+// |r| <= 1/30.
 struct Natural {
   static constexpr const double *high = LOG_HIGH64, *low = LOG_LOW64;
   static constexpr double two_high = 0x1.62e42ffp-1, two_low = -0x1.718432a1b0e26p-35, unit = 1, unit_low = 0;
+  static TENSOTRON_MEMBER VecD quadratic(VecD r, VecD z) {
+    return poly4<1>(r, z, -0x1.9b8de40b43038p-4, 0x1.c8072944c54bdp-4, -0x1.ffff43caeb65fp-4, 0x1.249230803d7b8p-3,
+                  -0x1.55555562268e2p-3, 0x1.9999999b842fap-3, -0x1.ffffffffff6cdp-3, 0x1.5555555555503p-2, -0.5);
+  }
 };
 struct Binary {
   static constexpr const double *high = LOG2_HIGH64, *low = LOG2_LOW64;
   static constexpr double two_high = 1, two_low = 0, unit = 0x1.71547652b82fep+0, unit_low = 0x1.777d0ffda0d24p-56;
+  static TENSOTRON_MEMBER VecD quadratic(VecD r, VecD z) {
+    return poly4<1>(r, z, -0x1.28dfa73db8faap-3, 0x1.48f463ce292f3p-3, -0x1.7153ee8f6aa2dp-3, 0x1.a6173f1aae619p-3,
+                  -0x1.ec709dd61e0d5p-3, 0x1.2776c5105ba1fp-2, -0x1.71547652b7c5bp-2, 0x1.ec709dc3a0387p-2, -0x1.71547652b82fep-1);
+  }
 };
 struct Decimal {
   static constexpr const double *high = LOG10_HIGH64, *low = LOG10_LOW64;
   static constexpr double two_high = 0x1.34413508p-2, two_low = 0x1.f79fef311f12bp-34, unit = 0x1.bcb7b1526e50ep-2,
                           unit_low = 0x1.95355baaafad3p-57;
+  static TENSOTRON_MEMBER VecD quadratic(VecD r, VecD z) {
+    return poly4<1>(r, z, -0x1.6578b38195df7p-5, 0x1.8c19d248c857cp-5, -0x1.bcb70dd8e04bcp-5, 0x1.fc3f7b465ebd9p-5,
+                  -0x1.287a7642163e7p-4, 0x1.63c62776cf2bap-4, -0x1.bcb7b1526dd11p-4, 0x1.287a7636f4317p-3, -0x1.bcb7b1526e50ep-3);
+  }
 };
 
 static constexpr int64_t LOG_FIRST = 0x3fe6800000000000, EXPONENT64 = 0x7ff0000000000000;
@@ -194,11 +207,6 @@ TENSOTRON_INLINE VecD log_exponent(VecD::Int b) {
   return as_float(k | 0x4330000000000000) - VecD(0x1p52 + 1024);
 #endif
 }
-// (log(1 + r) - r) / r^2 for |r| <= 1/30
-TENSOTRON_INLINE VecD log_quadratic(VecD r, VecD z) {
-  return poly4<1>(r, z, -0x1.9b8de40b43038p-4, 0x1.c8072944c54bdp-4, -0x1.ffff43caeb65fp-4, 0x1.249230803d7b8p-3,
-              -0x1.55555562268e2p-3, 0x1.9999999b842fap-3, -0x1.ffffffffff6cdp-3, 0x1.5555555555503p-2, -0.5);
-}
 // The logarithm of x + lost to a base, for normal positive x, in two parts: what is returned and `low`.
 template <class Base, bool LOST> TENSOTRON_INLINE VecD log_parts(VecD x, VecD lost, VecD& low) {
   VecD::Int b = as_int(x) - LOG_FIRST, i = (VecD::Int)((U64)b >> 48), k = b & ~0x000fffffffffffff;
@@ -208,14 +216,13 @@ template <class Base, bool LOST> TENSOTRON_INLINE VecD log_parts(VecD x, VecD lo
 #else
   VecD half = as_float(as_int(m) & ~0xffffffLL), r = (half * c - VecD(1)) + (m - half) * c;
 #endif
-  VecD rest, high, z = r * r, q = log_quadratic(r, z);
+  VecD rest, high, z = r * r, q = Base::quadratic(r, z);
   if constexpr (Base::unit == 1) {
     high = sum(fma(e, VecD(Base::two_high), lookup(Base::high, i)), r, rest);
   } else {
     VecD dropped, u = product(r, VecD(Base::unit), dropped);
     high = sum(fma(e, VecD(Base::two_high), lookup(Base::high, i)), u, rest);
     rest = fma(r, VecD(Base::unit_low), rest + dropped);
-    z = z * VecD(Base::unit);
   }
   if constexpr (Base::two_low != 0) rest = rest + fma(e, VecD(Base::two_low), lookup(Base::low, i));
   else rest = rest + lookup(Base::low, i);
