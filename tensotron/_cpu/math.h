@@ -7,9 +7,9 @@
 //   exp2     0.84     1.01   sigmoid 2.25     2.25   acos     1.04     1.04
 //   expm1    1.53     1.68   sinh    2.12     2.18   atan     1.33     1.53
 //   log      1.09     1.15   cosh    1.28     1.48   atan2    1.84     1.85
-//   log2     1.31     2.34   sin     1.54     2.22   erf      1.12     1.20
+//   log2     1.31     2.34   sin     1.54     2.22   erf      1.09     1.26
 //   log1p    1.04     1.15   cos     1.54     2.12   erfinv   2.27     2.30
-//   log10    1.19     1.19   tan     1.13     1.39   erfc     1.56     1.99
+//   log10    1.19     1.19   tan     1.13     1.39   erfc     1.51     1.75
 //   asinh, acosh, atanh, pow, hypot: 0.51   tan by libm beyond 65536: 1.21
 //
 // float64, against long double:

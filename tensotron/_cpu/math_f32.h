@@ -370,16 +370,16 @@ TENSOTRON_INLINE VecF atanh(VecF x) {
   return copysign(select(lt(a, VecF(1)), y, select(eq(a, VecF(1)), VecF(INF32), VecF(NAN32))), x);
 }
 
+// Above 1: 1 - r(a)^4, which wants r's digits only where r is not small; at 4 erf is 1.
 TENSOTRON_INLINE VecF erf(VecF x) {
-  VecF t, a = abs(x), z = x * x;
-  VecF low = poly(z, -0x1.4d6bfp-11f, 0x1.4b801p-8f, -0x1.b732fep-6f, 0x1.ce24d4p-4f, -0x1.81271ep-2f, 0x1.06eba8p-3f);
-  low = fma(a, low, a);
-  // Above: 1 - exp(g(a)), g the logarithm of erfc; at 4 erf is 1.
-  VecF b = min(VecF(4), a);
-  VecF g = poly(b, 0x1.ad50f4p-13f, -0x1.99f302p-9f, 0x1.719172p-6f, -0x1.ac71c2p-4f, -0x1.45db26p-1f, -0x1.20cbap+0f, -0x1.8a0aacp-14f);
-  VecF p = expm1_poly(exp_reduced(g, t)), s = pow2(t);
-  VecF high = fma(-p, s, VecF(1) - s);
-  return copysign(select(lt(a, VecF(0.84f)), low, high), x);
+  VecF a = abs(x), z = x * x, b = min(VecF(4), a);
+  VecF low = poly(z, 0x1.4ae4dep-14f, -0x1.a485eep-11f, 0x1.5419f4p-8f, -0x1.b7fbb4p-6f, 0x1.ce2d2p-4f, -0x1.81273ep-2f,
+                      0x1.06eba8p-3f);
+  VecF s = poly4<2>(b, b * b, 0x1.624ab4p-17f, -0x1.b9b294p-13f, 0x1.ace6aep-10f, -0x1.72a724p-8f, 0x1.4bffe2p-8f, 0x1.7dfd5ep-7f,
+                    0x1.4d5f3cp-6f, -0x1.f0fbep-4f, -0x1.208272p-2f);
+  VecF r = fma(b, s, VecF(1)), dropped = fma(b, s, VecF(1) - r);
+  r = fma(r, r, (r + r) * dropped);
+  return copysign(select(lt(a, VecF(1)), fma(a, low, a), fma(-r, r, VecF(1))), x);
 }
 // erfinv(x) / x is a function of w = -log(1 - x^2), smooth in w near 0 and in sqrt(w) in the tails.
 TENSOTRON_INLINE VecF erfinv(VecF x) {
@@ -399,14 +399,14 @@ TENSOTRON_INLINE VecF erfinv(VecF x) {
 TENSOTRON_INLINE VecF erfc(VecF x) {
   VecF a = min(VecF(10.1f), abs(x)), d = a + VecF(3), q = VecF(1) / d;
   VecF t = q - VecF(0x1.655af8p-3f), c(0x1.1de702p+0f);
-  VecF s = poly(t, 0x1.9bc2dp+11f, -0x1.257a66p+9f, -0x1.c4c6d6p+9f, -0x1.a64d0ap+6f, 0x1.99c38ep+7f, 0x1.4602c8p+7f,
+  VecF s = poly4<2>(t, t * t, 0x1.9bc2dp+11f, -0x1.257a66p+9f, -0x1.c4c6d6p+9f, -0x1.a64d0ap+6f, 0x1.99c38ep+7f, 0x1.4602c8p+7f,
                 0x1.20243cp+6f, 0x1.6e147ap+4f, 0x1.694ee6p+2f);
   VecF p = fma(t, s, c), g = p * q, low = fma(fma(t, s, c - p), q, fma_once(p, q, -g));
   VecF wrong = fma((d - VecF(3)) - a, q, fma_once(-q, d, VecF(1)));
   VecF z = a * a, k = fma(z, VecF(-0x1.715476p+0f), VecF(POW32)), n = k - VecF(POW32);
   VecF r = fma_once(n, VecF(0x1.62e43p-1f), z), rest = fma(n, VecF(0x1.05c61p-29f), -fma_once(a, a, -z));
   low = fma(g, fma(wrong, fma(t, VecF(8.317f), VecF(1.988f)), rest), low);
-  VecF e = fma(r * r, poly(r, 0x1.6bebdp-10f, -0x1.122796p-7f, 0x1.555674p-5f, -0x1.5554bp-3f, 0x1.fffffep-2f), -r);  // e^-r - 1
+  VecF e = fma(r * r, poly2(r, r * r, 0x1.6bebdp-10f, -0x1.122796p-7f, 0x1.555674p-5f, -0x1.5554bp-3f, 0x1.fffffep-2f), -r);  // e^-r - 1
   VecF y = scale(g + fma(g, e, fma(low, e, low)), k);
   return select(lt(x, VecF(0)), VecF(2) - y, y);
 }
