@@ -25,6 +25,7 @@ CALLS = {
     "ipow_scalar": "i ** 4",
     "ipow": "T.pow(i, j)",
     "elu_result": "F.elu(a, inplace=True)",
+    "hardtanh_result": "F.hardtanh(a, inplace=True)",
     "gelu_tanh": "F.gelu(a, approximate='tanh')",
     "clamp": "T.clamp(a, 0.2, 0.8)",
     "clamp_min": "T.clamp(a, min=0.2)",

@@ -287,11 +287,42 @@ def silu(input, bint inplace=False):
     """input * sigmoid(input)."""
     return activation("silu", "SiluBackward0", input, inplace, 0, 0, 0, "silu")
 
+def hardtanh(input, double min_val=-1.0, double max_val=1.0, bint inplace=False):
+    """input limited to [min_val, max_val]; no gradient at the limits. ValueError if min_val > max_val."""
+    cdef Tensor x = tensor_arg(input, "hardtanh", "input", 1)
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if dt_.is_float(x.dt):
+        return activation("hardtanh_result" if inplace else "hardtanh", "HardtanhBackward0", x, inplace, min_val, max_val, 0, "hardtanh")
+    if x.dt == BOOL:
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    low, high = int(min_val), int(max_val)
+    if x.dt == U8 and (low < 0 or high < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    return x.clamp_(low, high) if inplace else x.clamp(low, high)
+
+def hardtanh_(input, double min_val=-1.0, double max_val=1.0):
+    """In-place version of hardtanh()."""
+    return hardtanh(input, min_val, max_val, True)
+
+def relu6(input, bint inplace=False):
+    """input limited to [0, 6]."""
+    return hardtanh(input, 0, 6, inplace)
+
+def hardsigmoid(input, bint inplace=False):
+    """relu6(input + 3) / 6."""
+    return activation("hardsigmoid", "HardsigmoidBackward0", input, inplace, 0, 0, 0, "hardsigmoid")
+
+def hardswish(input, bint inplace=False):
+    """input * relu6(input + 3) / 6."""
+    return activation("hardswish", "HardswishBackward0", input, inplace, 0, 0, 0, "hardswish")
+
 def softplus(input, double beta=1.0, double threshold=20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
     return activation("softplus", "SoftplusBackward0", input, False, beta, threshold, 0, "softplus")
 
-for fn in (leaky_relu, leaky_relu_, elu, elu_, selu, celu, gelu, silu, softplus):
+for fn in (leaky_relu, leaky_relu_, elu, elu_, selu, celu, gelu, silu, hardtanh, hardtanh_, relu6, hardsigmoid, hardswish,
+           softplus):
     fn.__qualname__ = fn.__name__
     NN_FUNCTIONS[fn.__name__] = fn
 _relu.__name__ = _relu.__qualname__ = "relu"

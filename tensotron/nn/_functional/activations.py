@@ -6,17 +6,11 @@ At NaN the gradients of PyTorch's vector and scalar code differ; these are those
 import warnings
 
 import tensotron as _t
-from tensotron.autograd.function import Function
 from tensotron.nn import functional as F
 
 __all__ = [
     "threshold",
     "threshold_",
-    "hardtanh",
-    "hardtanh_",
-    "relu6",
-    "hardsigmoid",
-    "hardswish",
     "mish",
     "logsigmoid",
     "hardshrink",
@@ -46,61 +40,6 @@ def threshold(input, threshold, value, inplace=False):
 def threshold_(input, threshold, value):
     """threshold in place."""
     return F.threshold(input, threshold, value, True)
-
-
-def _hardtanh(x, low, high):
-    return _t.where((x > low) & (x < high), x, x.detach().clamp(low, high))  # NaN stays, and has no gradient
-
-
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """input limited to [min_val, max_val]; no gradient at the limits. ValueError if min_val > max_val."""
-    if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
-    return _apply(_hardtanh, input, inplace, min_val, max_val)
-
-
-def hardtanh_(input, min_val=-1.0, max_val=1.0):
-    """hardtanh in place."""
-    return hardtanh(input, min_val, max_val, True)
-
-
-def relu6(input, inplace=False):
-    """input limited to [0, 6]."""
-    return hardtanh(input, 0.0, 6.0, inplace)
-
-
-class _Hardsigmoid(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return (x + 3).clamp(0, 6) / 6
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return _t.where((x > -3) & (x < 3), g * _SIXTH, 0.0)
-
-
-_SIXTH = 0.1666666716337204  # torch has it in single precision, whatever the dtype
-
-
-def hardsigmoid(input, inplace=False):
-    """relu6(input + 3) / 6."""
-    return _apply(_Hardsigmoid.apply, input, inplace)
-
-
-def _hardswish(x):
-    # each part is computed of its own values only, so that no 0 * inf or NaN enters the gradient of another
-    middle = (x > -3) & (x < 3)
-    y = _t.where(middle, x, 0.0)
-    z = _t.where(x != x, x, 0.0)
-    outside = _t.where(x <= -3, x.detach() * 0.0, _t.where(x >= 3, x, z * z.detach()))
-    return _t.where(middle, y * (y + 3) / 6, outside)
-
-
-def hardswish(input, inplace=False):
-    """input * relu6(input + 3) / 6."""
-    return _apply(_hardswish, input, inplace)
 
 
 def mish(input, inplace=False):
