@@ -11,26 +11,6 @@ namespace tensotron { namespace TENSOTRON_ISA {
 static constexpr double HALF_PI = 0x1.921fb54442d18p+0, HALF_PI_LOW = 0x1.1a62633145c07p-54;
 static constexpr double LN2_HIGH = 0x1.62e42ffp-1, LN2_LOW = -0x1.718432a1b0e26p-35;
 
-// sqrt of a run. AVX-512's instruction takes longer than the memory around it. From an estimate of 1 / sqrt(x) two steps give
-// the root to an ulp, and the exact remainder the same bits: P. Markstein, IA-64 and Elementary Functions, 2000, chapter 9.
-// The roots that could be rounded wrongly lie within 2^-50 ulp of a midpoint; tests/test_math_accuracy.py has them all. They
-// come out right for every estimate of up to 28 bits and an error of 2^-14; processors give 14 to 17 bits.
-#if defined(__AVX512F__)
-TENSOTRON_INLINE VecD root_regular(VecD x) {  // for 2^-900 <= x
-  VecD y((VecD::Raw)_mm512_maskz_rsqrt14_pd(0xff, (__m512d)x.v)), s = x * y, h = y * VecD(0.5), r = fma(-s, h, VecD(0.5));
-  s = fma(s, r, s), h = fma(h, r, h), r = fma(-s, h, VecD(0.5));
-  s = fma(s, r, s), h = fma(h, r, h);
-  return fma(fma(-s, s, x), h, s);
-}
-TENSOTRON_INLINE VecD root(VecD x) {
-  if (__builtin_expect(!all(ge(x, VecD(0x1p-900)) & lt(x, VecD(INF64))), 0)) return sqrt(x);
-  return root_regular(x);
-}
-#else
-TENSOTRON_INLINE VecD root_regular(VecD x) { return sqrt(x); }
-TENSOTRON_INLINE VecD root(VecD x) { return sqrt(x); }
-#endif
-
 // ---- inverse trigonometric ------------------------------------------------------------------
 
 // (asin(r) / r - 1) / r^2 for z = r^2 <= 1/4
@@ -43,9 +23,7 @@ TENSOTRON_INLINE VecD asin_series(VecD z) {
 TENSOTRON_INLINE Mask<double> asin_reduced(VecD a, VecD& r, VecD& tail) {
   Mask<double> big = gt(a, VecD(0.5));
   VecD half = fma(a, VecD(-0.5), VecD(0.5)), z = select(big, half, a * a);
-  VecD s = root_regular(half);
-  if (__builtin_expect(!all(lt(a, VecD(1))), 0)) s = sqrt(half);
-  r = select(big, s, a);
+  r = select(big, root(half), a);
   tail = r * z * asin_series(z);
   return big;
 }
