@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import pickle
 import sys
 import threading
 import weakref
@@ -372,6 +373,33 @@ def test_compiled_module():
     assert stats(compiled)["captures"] == 2
     net[0].weight.data.zero_()
     assert same(compiled.eval()(t.ones(1, 2)).detach(), net[0].bias.detach().view(1, 2))
+
+
+def twice(x):
+    return 2 * x
+
+
+def test_copies_and_pickles_of_what_is_compiled(monkeypatch):
+    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+    x = t.randn(1, 2)
+    compiled = t.compile(net, fullgraph=True)
+    want = compiled(x)
+    for copy_of in (copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))):
+        other = copy_of(compiled)
+        assert type(other) is type(compiled) and other._orig_mod is not net and same(other(x), want)
+        assert list(other.state_dict()) == list(compiled.state_dict())
+        with t.no_grad():
+            other.get_parameter("0.weight").zero_()
+        assert same(compiled(x), want) and not same(other(x), want)
+    assert copy.copy(compiled)._orig_mod is net
+    empty = type(compiled).__new__(type(compiled))
+    for use in (lambda: empty(x), lambda: empty.weight):
+        with pytest.raises(AttributeError):
+            use()
+    function = t.compile(twice)
+    assert copy.copy(function) is function and copy.deepcopy([function])[0] is function
+    monkeypatch.setitem(globals(), "twice", function)
+    assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_memory_does_not_grow_and_is_freed():

@@ -78,6 +78,25 @@ def test_rows_do_not_depend_on_their_number(isa):
         assert np.array_equal(tt.mm(tt.from_numpy(a[:m]), tt.from_numpy(b)).numpy(), full[:m])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_row(isa, dtype):
+    """A row by a transposed matrix: each element is the same, whatever the number of columns."""
+    rng = np.random.default_rng(2)
+    for k in (2, 3, 4, 5, 8, 16, 17, 64):
+        a, b, bias = (rng.standard_normal(s).astype(dtype) for s in ((1, k), (130, k), 130))
+        x, w, c = (tt.from_numpy(v) for v in (a, b, bias))
+        full = tt.mm(x, w.t()).numpy()
+        check(full, a, b.T)
+        spread = tt.from_numpy(np.pad(b, ((0, 0), (0, 3))))[:, :k]
+        for n in (2, 5, 16, 17, 32, 64, 70, 130):
+            assert np.array_equal(tt.mm(x, w[:n].t()).numpy(), full[:, :n])
+            assert np.array_equal(tt.mm(x, spread[:n].t()).numpy(), full[:, :n])
+            for f in (tt.relu, tt.tanh, tt.sigmoid):  # captured: within the product
+                product = tt.compile(lambda x, w, c, f=f: f(tt.nn.functional.linear(x, w, c)))
+                want = f(tt.nn.functional.linear(x, w[:n], c[:n]))
+                assert all(np.array_equal(product(x, w[:n], c[:n]).numpy(), want.numpy()) for _ in range(2))
+
+
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
 def test_integers_wrap_around(dtype):
     def product(lib):

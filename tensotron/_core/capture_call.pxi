@@ -6,17 +6,9 @@ cdef extern from *:
       t->tp_vectorcall_offset = offset;
       t->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
     }
-    static void tt_call_by(PyTypeObject* t, void* call) { t->tp_call = (ternaryfunc)call; }
     """
     void tt_call_by_vector(PyTypeObject* t, Py_ssize_t offset)
-    void tt_call_by(PyTypeObject* t, void* call)
     Py_ssize_t PyVectorcall_NARGS(size_t n)
-
-cdef extern from "Python.h":
-    PyObject* PyDict_GetItemWithError(object d, object key) except? NULL
-    object PyObject_GenericGetDict(object o, void* context)
-    object PyObject_Call(object f, object args, PyObject* kwargs)
-    PyObject** PySequence_Fast_ITEMS(object t)
 
 ctypedef object (*vectorcall)(object f, PyObject** args, size_t n, PyObject* names)
 
@@ -48,6 +40,16 @@ cdef class Compiled:
 
     def __get__(self, obj, owner):
         return self if obj is None else types.MethodType(self, obj)
+
+    # as functions: copies are the same, pickles hold a name
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return self.__qualname__
 
     def stats(self):
         return {"captures": self.captures, "replays": self.replays, "eager_calls": self.eager_calls, "reason": self.reason}
@@ -205,25 +207,41 @@ tt_call_by_vector(<PyTypeObject*>Compiled, <char*>&_probe.by_vector - <char*><vo
 _probe = None
 
 
-cdef class CompiledCall:
-    """`__call__` of a class whose instances hold a Compiled as `_compiled`."""
+cdef class CompiledObject:
+    """A base of classes whose instances are called by a Compiled."""
+    cdef readonly Compiled _compiled
+    cdef vectorcall by_vector
 
-    def __get__(self, obj, owner):
-        return self if obj is None else obj.__dict__["_compiled"]
+    def __cinit__(self, *args, **kwargs):
+        self.by_vector = call_object
+
+    def _call_by(self, Compiled compiled not None):
+        self._compiled = compiled
+
+    def __call__(self, *args, **kwargs):
+        if self._compiled is None:
+            raise_unfinished(self)
+        return self._compiled.general(args, kwargs)
 
 
-cdef object call_compiled_of(object self, object args, PyObject* kwargs):
-    """self(*args, **kwargs), in the form of a type's tp_call, for instances that hold a Compiled."""
-    cdef PyObject* f = PyDict_GetItemWithError(PyObject_GenericGetDict(self, NULL), "_compiled")
-    if f == NULL or kwargs != NULL:
-        return PyObject_Call(self.__dict__["_compiled"], args, kwargs)
-    return call_compiled(<object>f, PySequence_Fast_ITEMS(args), len(<tuple>args), NULL)
+cdef object call_object(object f, PyObject** args, size_t nargs, PyObject* names):
+    cdef Compiled compiled = (<CompiledObject>f)._compiled
+    if compiled is None:
+        raise_unfinished(f)
+    return call_compiled(compiled, args, nargs, names)
 
 
-def compiled_calls(type cls):
-    """Decorates a class with a CompiledCall: the interpreter need not look for it."""
-    tt_call_by(<PyTypeObject*>cls, <void*>call_compiled_of)
+cdef int raise_unfinished(object x) except -1:
+    raise AttributeError(f"{type(x).__name__} object is called before its __init__")
+
+
+def called_by_vector(type cls):
+    """Decorates a class made of CompiledObject: its instances are called without a tuple of their arguments."""
+    tt_call_by_vector(<PyTypeObject*>cls, <char*>&_object.by_vector - <char*><void*>_object)
     return cls
+
+
+cdef CompiledObject _object = CompiledObject()
 
 
 def surroundings_of(function):

@@ -114,17 +114,54 @@ template <class T> static inline bool is_unscaled(const Problem<T>& p) {
   return p.c.cs == 1 && p.alpha == T(1) && (!p.d.data || (p.beta == T(1) && p.d.cs == 1));
 }
 
+// Functions of a row: four registers at a time, since one alone waits for its own chain of instructions.
+template <class T> static void activate_row(T* c, int64_t n, int activation) {
+  constexpr int64_t W = WIDTH<T>, U = 4;
+  int64_t j = 0;
+  for (; j + U * W <= n; j += U * W) {
+    Reg<T> v[U];
+#pragma GCC unroll 4
+    for (int u = 0; u < U; ++u) v[u] = activate<T>(load(c + j + u * W), activation);
+#pragma GCC unroll 4
+    for (int u = 0; u < U; ++u) store(c + j + u * W, v[u]);
+  }
+  for (; j < n; j += W) {
+    const Tail<T> tail(n - j < W ? n - j : W);
+    store(c + j, activate<T>(load(c + j, tail), activation), tail);
+  }
+}
+
+// WIDTH columns of one row, and those that remain.
+template <class T>
+__attribute__((noinline)) static int64_t row_blocks(int64_t n, int64_t k, const T* a, const T* b, int64_t ldb, const T* d, T* c,
+                                                    bool relu) {
+  constexpr int W = WIDTH<T>;
+  const Reg<T> floor = broadcast(relu ? T(0) : T(-__builtin_inf())), zero = broadcast(relu ? T(0) : T(-0.0));
+  const auto put = [&](int64_t j, Reg<T> v) {
+    if (d) v = v + load(d + j);
+    store(c + j, max_or_second<T>(floor, v + zero));
+  };
+  int64_t j = 0;
+  if (ldb == k && k == LANE<T> && W > LANE<T>) {
+    const Reg<T> x = spread_lane(a);
+    for (; j + W <= n; j += W) put(j, dot_lanes<T>(x, b + j * k));
+  }
+  for (; j + W <= n; j += W) put(j, dot_row<T>(k, a, b + j * ldb, ldb));
+  return j;
+}
+template <class T> static void row_rest(const Problem<T>& p, int64_t j) {
+  const Tail<T> tail(p.n - j);
+  Reg<T> v = dot_block<T, 1>(p.k, p.a.data, 0, 1, p.b.data + j * p.b.cs, p.b.cs, p.n - j);
+  if (p.d.data) v = v + load(p.d.data + j, tail);
+  store(p.c.data + j, p.activation == GEMM_RELU ? activate<T>(v, GEMM_RELU) : v, tail);
+}
+
 // One row, written as it is summed up.
 template <class T> static void run_row(const Problem<T>& p) {
-  constexpr int W = WIDTH<T>;
-  for (int64_t j = 0; j < p.n; j += W) {
-    const int64_t cols = p.n - j < W ? p.n - j : W;
-    const Tail<T> tail(cols);
-    const T* b = p.b.data + j * p.b.cs;
-    Reg<T> v = cols == W ? dot_row<T>(p.k, p.a.data, b, p.b.cs) : dot_block<T, 1>(p.k, p.a.data, 0, 1, b, p.b.cs, cols);
-    if (p.d.data) v = v + load(p.d.data + j, tail);
-    store(p.c.data + j, activate<T>(v, p.activation), tail);
-  }
+  const bool relu = p.activation == GEMM_RELU;
+  const int64_t j = p.n < WIDTH<T> ? 0 : row_blocks<T>(p.n, p.k, p.a.data, p.b.data, p.b.cs, p.d.data, p.c.data, relu);
+  if (j < p.n) row_rest(p, j);
+  if (p.activation > GEMM_RELU) activate_row(p.c.data, p.n, p.activation);
 }
 
 template <class T> static int run_dot(const Problem<T>& p) {
@@ -358,6 +395,8 @@ template <class T> __attribute__((noinline)) static int run_shared(const Problem
   });
 }
 
+constexpr int64_t SHORT_ROW = 16384;  // products of one row that threads do not share
+
 template <class T> static int run_real(const Record& r) {
   Problem<T> p;
   int64_t batch = r.ints[0];
@@ -374,6 +413,10 @@ template <class T> static int run_real(const Record& r) {
   if (has_d) {
     p.d = {reinterpret_cast<const T*>(d.data), d.stride[1], d.stride[2]};
     step_d = d.stride[0];
+  }
+  if (batch == 1 && p.m == 1 && p.n > 1 && p.k > 1 && p.n * p.k <= SHORT_ROW && p.a.cs == 1 && p.b.rs == 1 && is_unscaled(p)) {
+    run_row(p);  // as below, without its questions
+    return OK;
   }
   // A batch that shares B and continues the rows is one taller product.
   if (batch > 1 && step_b == 0 && step_a == p.m * p.a.rs && c.stride[0] == p.m * p.c.rs &&

@@ -121,6 +121,20 @@ template <class T> TENSOTRON_INLINE Reg<T> dot_row(int64_t k, const T* a, const 
   return total;
 }
 
+// dot_row for k = LANE and columns one after the other: a register holds WIDTH / LANE of them. x: spread_lane of the row.
+template <class T> TENSOTRON_INLINE Reg<T> dot_lanes(Reg<T> x, const T* b) {
+  constexpr int W = WIDTH<T>, L = LANE<T>;
+  constexpr Lanes<T> all;
+  Reg<T> r[L];
+#pragma GCC unroll 4
+  for (int i = 0; i < L; ++i) r[i] = fma<T>(x, load(b + i * W), Reg<T>{});
+#pragma GCC unroll 2
+  for (int i = 0; i < L / 2; ++i)
+    r[i] = unpack<T, 1, false>(r[2 * i], r[2 * i + 1], all) + unpack<T, 1, true>(r[2 * i], r[2 * i + 1], all);
+  if constexpr (L == 4) r[0] = unpack<T, 2, false>(r[0], r[1], all) + unpack<T, 2, true>(r[0], r[1], all);
+  return swap_lanes<T>(r[0], all);
+}
+
 // One dot product: eight registers of chains.
 template <class T> static T dot_one(int64_t k, const T* a, const T* b) {
   constexpr int W = WIDTH<T>, U = 8;

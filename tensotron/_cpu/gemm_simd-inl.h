@@ -112,6 +112,18 @@ TENSOTRON_INLINE Reg<T> lanes(Reg<T> a, Reg<T> b, Seq<I...>) {
   return __builtin_shuffle(a, b, typename Lane<T>::Int{lane_index<T>(I, ODD)...});
 }
 
+// Element i of lane l becomes element number i * lanes + l.
+template <class T, int... I> TENSOTRON_INLINE Reg<T> swap_lanes(Reg<T> a, Seq<I...>) {
+  constexpr int L = LANE<T>, N = WIDTH<T> / L;
+  return __builtin_shuffle(a, typename Lane<T>::Int{(I % N * L + I / N)...});
+}
+// The same LANE elements in each lane.
+template <class T> TENSOTRON_INLINE Reg<T> spread_lane(const T* p) {
+  Reg<T> v;
+  for (int i = 0; i < WIDTH<T>; i += LANE<T>) __builtin_memcpy(reinterpret_cast<T*>(&v) + i, p, sizeof(T) * LANE<T>);
+  return v;
+}
+
 // LANE elements from each of the lines line(0), line(1), ...: lane l of the result is line l.
 template <class T, class Line> TENSOTRON_INLINE Reg<T> load_lanes(const Line& line) {
 #if defined(__AVX512F__)
