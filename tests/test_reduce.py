@@ -76,6 +76,29 @@ def test_kernel(isa, dtype, special):
                     close(getattr(x, "arg" + name)(), getattr(y, "arg" + name)(), (isa, "arg" + name, shape, layout))
 
 
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_a_row_alone_and_among_others(isa, dtype, special):
+    """Neighbouring rows are folded together; each has the bits of a row alone, and the index of its first extremum."""
+    rng = np.random.default_rng(3)
+    for n in (13, 15, 16, 17, 33, 64, 100, 127, 128, 130, 300):
+        a = values((37, n), dtype, special)
+        a[:, rng.integers(n, size=5)] = a[:, :1]  # ties
+        if dtype != "int64":
+            a[::3, : n // 2] *= 0  # zeros of both signs
+        x = tt.from_numpy(a)
+        folds = [f for f in FOLDS if dtype != "int64" or f in ("sum", "amax", "amin", "prod", "any", "all")]
+        for name in [*folds, "argmax", "argmin"]:
+            whole = getattr(x, name)(1).numpy()
+            alone = np.stack([getattr(row, name)(0).numpy() for row in x])
+            nan = np.isnan(alone)
+            assert np.array_equal(np.isnan(whole), nan) and whole[~nan].tobytes() == alone[~nan].tobytes(), (name, n)
+        for name in ("max", "min"):
+            got, want = getattr(x, name)(1), getattr(torch.from_numpy(a), name)(1)
+            for g, w in zip(got, want):
+                assert np.array_equal(g.numpy(), w.numpy(), equal_nan=g.dtype.is_floating_point), (name, n)
+
+
 def test_sums_are_as_accurate_as_torch(isa):
     def worst(lib, n):
         errors = []

@@ -208,6 +208,30 @@ template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span
   }
   return total;
 }
+// fold_span of as many rows as a register has lanes, `step` apart; short ones side by side.
+template <class Op, class T> TENSOTRON_INLINE void fold_spans(Lanes<T> (&x)[Lanes<T>::size], const T* p, int64_t step, int64_t n) {
+  typedef Lanes<T> V;
+  constexpr int W = V::size;
+  const Op op;
+  if (n >= 8 * W) {
+    for (int r = 0; r < W; r++) x[r] = fold_span(op, p + r * step, n);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < W; r++) x[r] = Op::template identity<V>();
+  int64_t i = 0;
+  for (; i + W <= n; i += W) {
+    const T* q = p + i;
+#pragma GCC unroll 16
+    for (int r = 0; r < W; r++, q += step) x[r] = Op::join(op.map(V::load(q)), x[r]);
+  }
+  if (i == n) return;
+  const int rest = (int)(n - i);
+  const T* q = p + i;
+#pragma GCC unroll 16
+  for (int r = 0; r < W; r++, q += step)
+    x[r] = Op::join(x[r], keep_first(op.map(V::load(q, rest)), Op::template identity<V>(), rest));
+}
 // The run after which partial results are joined pairwise: 32 terms in each accumulator.
 template <class T> constexpr int64_t span_length() { return 256 * (int64_t)Lanes<T>::size; }
 
@@ -218,6 +242,35 @@ template <class Op, class T> static TENSOTRON_MEMBER T across(Lanes<T> x) {
   const Index lane = lane_numbers<Index>();
   for (int h = V::size / 2; h > 0; h /= 2) x = Op::join(x, V(__builtin_shuffle(x.v, lane ^ h)));
   return x.v[0];
+}
+// The lanes of two registers, of which each holds groups of 2 * H: the first (or second) halves of the groups of a, then
+// of b; where a group lies within 16 bytes, so in each 16 bytes.
+template <class T, int H, bool SECOND> constexpr int halves_index(int i) {
+  constexpr int W = Lanes<T>::size, L = 16 / int(sizeof(T)), N = H >= L ? W : L;  // what is put together is N long
+  const int at = i % N, from = at % (N / 2) / H * 2 * H + at % H + SECOND * H;
+  return i - at + from + (at >= N / 2 ? W : 0);
+}
+template <int... I> struct LaneList {};
+template <int N> using FirstLanes = LaneList<__integer_pack(N)...>;
+template <class T, int H, bool SECOND, class V, int... I> TENSOTRON_INLINE V halves(V a, V b, LaneList<I...>) {
+  return V(__builtin_shuffle(a.v, b.v, typename LanesOf<T>::Index{halves_index<T, H, SECOND>(I)...}));
+}
+template <class Op, class T, int H, int STEP> TENSOTRON_INLINE void fold_pairs(Lanes<T>* x, unsigned& done) {
+  typedef FirstLanes<Lanes<T>::size> All;
+  done |= STEP;
+#pragma GCC unroll 16
+  for (int i = 0; i < Lanes<T>::size; i++)
+    if (!(i & done)) x[i] = Op::join(halves<T, H, false>(x[i], x[i + STEP], All()), halves<T, H, true>(x[i], x[i + STEP], All()));
+}
+// Lane i of the result is across(x[i]), in the same order: a transpose that folds as it goes.
+template <class Op, class T> TENSOTRON_INLINE Lanes<T> across_each(Lanes<T> (&x)[Lanes<T>::size]) {
+  constexpr int W = Lanes<T>::size, L = 16 / int(sizeof(T));
+  unsigned done = 0;
+  if constexpr (W >= 2 * L) fold_pairs<Op, T, W / 2, L>(x, done);
+  if constexpr (W >= 4 * L) fold_pairs<Op, T, W / 4, 2 * L>(x, done);
+  fold_pairs<Op, T, L / 2, 1>(x, done);
+  if constexpr (L == 4) fold_pairs<Op, T, 1, 2>(x, done);
+  return x[0];
 }
 // Pairwise summation of a stream: a binary counter of partial results, so that the error of a sum of
 // n spans grows with log n.

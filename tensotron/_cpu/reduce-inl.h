@@ -183,6 +183,8 @@ typedef void (*BodyFn)(const Record& r, const ReducePlan& p, const char* in, int
 struct BodyTable {
   BodyFn row, strip4, strip1;
   int lanes;
+  BodyFn rows;        // `lanes` neighbouring rows of at most `most` elements, which it does as `row` one by one; may be null
+  int64_t most;
 };
 
 constexpr int64_t SHORT_ROW = 12;  // below it, gathering columns beats a horizontal sum for each row
@@ -193,6 +195,18 @@ static __attribute__((noinline)) void drive_part(const Record& r, const ReducePl
   const int64_t width = item_size(p.dtype);
   const char* data = r.arg[r.nout].data + in * width;
   const int inner = p.kept - 1;
+  const int last = p.kept + p.reduced - 1;
+  if (!columns && body.rows && p.kept > 0 && p.reduced == 1 && p.in[last] == 1 && p.count <= body.most) {
+    const int64_t n = p.size[inner], step = p.in[inner] * width, s0 = p.out0[inner], s1 = p.out1[inner];
+    each_index(inner, p.size, p.in, p.out0, p.out1, [&](int64_t i, int64_t o0, int64_t o1) {
+      const char* from = data + i * width;
+      int64_t c = 0;
+      for (; c + body.lanes <= n; c += body.lanes)
+        body.rows(r, p, from + c * step, out0 + o0 + c * s0, out1 + o1 + c * s1, body.lanes);
+      for (; c < n; c++) body.row(r, p, from + c * step, out0 + o0 + c * s0, out1 + o1 + c * s1, 1);
+    });
+    return;
+  }
   if (!columns) {
     each_index(p.kept, p.size, p.in, p.out0, p.out1,
                [&](int64_t i, int64_t o0, int64_t o1) { body.row(r, p, data + i * width, out0 + o0, out1 + o1, 1); });
@@ -232,7 +246,13 @@ static __attribute__((noinline)) void drive(const Record& r, const ReducePlan& p
   });
 }
 template <class Body> TENSOTRON_INLINE BodyTable table_of() {
-  return {&Body::row, &Body::template strip<4>, &Body::template strip<1>, Lanes<typename Body::Type>::size};
+  return {&Body::row, &Body::template strip<4>, &Body::template strip<1>, Lanes<typename Body::Type>::size, nullptr, 0};
+}
+template <class Body, class Load> TENSOTRON_INLINE BodyTable table_with_rows(const ReducePlan& p) {
+  typedef typename Body::Type T;
+  BodyTable table = table_of<Body>();
+  if (Load::template direct<T>(p.dtype, 1)) table.rows = &Body::rows, table.most = span_length<T>();
+  return table;
 }
 TENSOTRON_INLINE int64_t column_stride(const int64_t* out, const ReducePlan& p) { return out[p.kept - 1]; }
 
@@ -259,6 +279,15 @@ template <class Op, class Load, class T> struct FoldBody {
     typedef typename Op::Core Core;
     T v = Op::finish(Single<T>(fold_all<Core, Load, T>(Core(), p, in)), Single<T>((T)p.count));
     put(r.arg[0], o0, 1, &v, 1);
+  }
+  static void rows(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t, int) {
+    typedef Lanes<T> V;
+    typedef typename Op::Core Core;
+    V x[V::size];
+    fold_spans<Core, T>(x, (const T*)in, p.in[p.kept - 1], p.count);
+    alignas(64) T v[V::size];
+    Op::finish(across_each<Core, T>(x), V((T)p.count)).store(v);
+    put(r.arg[0], o0, column_stride(p.out0, p), v, V::size);
   }
   template <int U>
   static void strip(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t, int n) {
@@ -307,7 +336,7 @@ template <class Op, class Load, class T> static int run_fold(const Record& r) {
     put_everywhere(r, 0, (T)Op::finish(Op::template identity<Single<T>>(), Single<T>((T)0)));
     return OK;
   }
-  drive(r, p, table_of<FoldBody<Op, Load, T>>());
+  drive(r, p, table_with_rows<FoldBody<Op, Load, T>, Load>(p));
   return OK;
 }
 
@@ -323,6 +352,22 @@ template <class T> struct LogSumExpBody {
     op.shift = Lanes<T>(shift);
     T v = log(fold_all<Fold_sum_exp<Lanes<T>>, AsIs, T>(op, p, in)) + shift;
     put(r.arg[0], o0, 1, &v, 1);
+  }
+  static void rows(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t, int) {
+    typedef Lanes<T> V;
+    const int64_t step = p.in[p.kept - 1];
+    V x[V::size];
+    alignas(64) T v[V::size];
+    fold_spans<Fold_amax, T>(x, (const T*)in, step, p.count);
+    const V shift = shift_of(across_each<Fold_amax, T>(x));
+    shift.store(v);
+    for (int i = 0; i < V::size; i++) {
+      Fold_sum_exp<V> op;
+      op.shift = V(v[i]);
+      x[i] = fold_span(op, (const T*)in + i * step, p.count);
+    }
+    (log(across_each<Fold_sum_exp<V>, T>(x)) + shift).store(v);
+    put(r.arg[0], o0, column_stride(p.out0, p), v, V::size);
   }
   template <int U>
   static void strip(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t, int n) {
@@ -343,7 +388,7 @@ template <class T> static int run_logsumexp(const Record& r) {
   ReducePlan p;
   if (!plan_reduce(r, false, &p)) return OK;
   if (p.count == 0) put_everywhere(r, 0, -(T)__builtin_inff());
-  else drive(r, p, table_of<LogSumExpBody<T>>());
+  else drive(r, p, table_with_rows<LogSumExpBody<T>, AsIs>(p));
   return OK;
 }
 
@@ -401,6 +446,23 @@ template <class Best, class T> struct ScanBody {
     if (r.nout == 2) put(r.arg[0], o0, 1, &best, 1);
     put(r.arg[r.nout - 1], o1, 1, &at, 1);
   }
+  static void rows(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t o1, int) {
+    typedef Lanes<T> V;
+    typedef typename Best::Fold Fold;
+    const int64_t step = p.in[p.kept - 1];
+    V x[V::size];
+    alignas(64) T value[V::size];
+    int64_t index[V::size];
+    fold_spans<Fold, T>(x, (const T*)in, step, p.count);
+    across_each<Fold, T>(x).store(value);
+    for (int i = 0; i < V::size; i++) {
+      const T* const row = (const T*)in + i * step;
+      index[i] = find_first(row, p.count, value[i]);
+      value[i] = row[index[i]];  // of zeros, the sign of the first
+    }
+    if (r.nout == 2) put(r.arg[0], o0, column_stride(p.out0, p), value, V::size);
+    put(r.arg[r.nout - 1], o1, column_stride(p.out1, p), index, V::size);
+  }
   template <int U>
   static void strip(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t o1, int n) {
     if constexpr (Of<Lanes<T>>::size > 1) {
@@ -441,7 +503,7 @@ template <class Best, class T> static int run_scan(const Record& r) {
   ReducePlan p;
   if (!plan_reduce(r, true, &p)) return OK;
   if (p.count == 0) return UNSUPPORTED;
-  BodyTable body = table_of<ScanBody<Best, T>>();
+  BodyTable body = table_with_rows<ScanBody<Best, T>, AsIs>(p);
   if (p.reduced > 1 || Of<Lanes<T>>::size == 1) body.strip4 = nullptr;
   drive(r, p, body);
   return OK;

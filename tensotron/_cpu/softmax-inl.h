@@ -19,10 +19,22 @@ enum SoftmaxOp : uint16_t { SOFTMAX = 0, LOG_SOFTMAX = 1 };
 
 // ---- along a row ----------------------------------------------------------------------------
 
+// Distance of the row after this one, to be fetched while this one is worked on; 0: too short to matter, or so long that
+// it would push this one, of so many operands, out of the cache.
+template <class T> static inline int64_t ahead_of(int64_t n, int operands) {
+  const int64_t bytes = n * int64_t(sizeof(T));
+  return bytes >= 1024 && bytes * operands <= 32768 ? n : 0;
+}
+
 template <class T, bool LOG> static void softmax_row(T* y, const T* x, int64_t n) {
   typedef Vec<T> V;
+  const int64_t ahead = ahead_of<T>(n, 2);
   const V largest(fold_row(Fold_amax(), x, n));
   const T sum = sum_sweep<T, 1>(n, [&](int64_t i, auto lanes) {
+    if (ahead) {
+      __builtin_prefetch(x + ahead + i);
+      __builtin_prefetch(y + (LOG ? 0 : ahead) + i, 1);
+    }
     const V e = exp(lanes.load(x + i) - largest);
     if (!LOG) lanes.store(e, y + i);
     return Sums<T, 1>{{e}};
@@ -38,11 +50,17 @@ template <class T, bool LOG> static void softmax_row(T* y, const T* x, int64_t n
 
 template <class T, bool LOG> static void softmax_backward_row(T* gx, const T* g, const T* y, int64_t n) {
   typedef Vec<T> V;
+  const int64_t ahead = ahead_of<T>(n, 3);
   const V sum(sum_sweep<T, 1>(n, [&](int64_t i, auto lanes) {
+    if (ahead) __builtin_prefetch(gx + i, 1);
     const V a = lanes.load(g + i);
     return Sums<T, 1>{{LOG ? a : a * lanes.load(y + i)}};
   }).total(0));
   sweep<T>(n, [&](int64_t i, auto lanes) {
+    if (ahead) {
+      __builtin_prefetch(g + ahead + i);
+      __builtin_prefetch(y + ahead + i);
+    }
     const V a = lanes.load(g + i), b = lanes.load(y + i);
     lanes.store(LOG ? a - exp(b) * sum : b * (a - sum), gx + i);
   });
