@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 CPU = ROOT / "tensotron" / "_cpu"
 DTYPES = ["float32", "float64", "int64", "int32", "uint8", "bool"]
-CANCEL = {"gelu", "gelu_tanh"}  # rows that subtract what is nearly equal
+CANCEL = {"gelu", "gelu_tanh", "mish_backward"}  # rows that subtract what is nearly equal
 FLAGS = ["-std=c++17", "-O2", "-static", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-pthread", "-w"]
 FLAGS += ["-I", str(ROOT)]
 CROSS = "aarch64-linux-gnu-g++"

@@ -28,7 +28,7 @@ def index(lib):
 
 # name -> the call on a tensor x of two rows and three columns, if it is not name(x, out=out)
 UNARY = """abs acos acosh asin asinh atan atanh bernoulli ceil cos cosh erf erfc exp exp2 expm1 floor frac log log10 log1p
-log2 logical_not neg nonzero reciprocal round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc""".split()
+hardshrink log2 logical_not logit neg nonzero reciprocal round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc""".split()
 BINARY = """add arctan2 atan2 div divide eq floor_divide fmod ge greater greater_equal gt le less less_equal
 logical_and logical_or logical_xor lt max maximum min minimum mul multiply ne not_equal pow remainder sub subtract
 true_divide xlogy""".split()
@@ -68,6 +68,7 @@ CALLS |= {
     "take": lambda lib, f, x, **out: f(x, index(lib), **out),
     "take_along_dim": lambda lib, f, x, **out: f(x, index(lib), 0, **out),
     "where": lambda lib, f, x, **out: f(x > 0.3, x, b(lib), **out),
+    "threshold": lambda lib, f, x, **out: f(x, 0.3, 0.2, **out),
 }
 INTEGERS = "bitwise_and bitwise_not bitwise_or bitwise_xor".split()
 CALLS |= {n: lambda lib, f, x, **out: f((x * 8).int(), (b(lib) * 8).int(), **out) for n in INTEGERS}

@@ -36,6 +36,10 @@ def functional(name, **kwargs):
     return lambda lib, *args: getattr(lib.nn.functional, name)(*args, **kwargs)
 
 
+def in_place(name, **kwargs):
+    return lambda lib, x: getattr(lib.nn.functional, name)(x * 1, inplace=True, **kwargs)
+
+
 # Rows that are reached by another name than their own, or with parameters. A row may have several calls.
 CALLS = {
     "cube": [lambda lib, x: x**3],
@@ -48,14 +52,23 @@ CALLS = {
     "pow_scalar": [lambda lib, x: x**2.5, lambda lib, x: x**-1.5, lambda lib, x: lib.pow(x, 0.0)],
     "ipow_scalar": [lambda lib, x: x**4 if not x.is_floating_point() else x**4.0],
     "leaky_relu": [functional("leaky_relu"), functional("leaky_relu", negative_slope=-0.3)],
+    "leaky_relu_result": [in_place("leaky_relu"), in_place("leaky_relu", negative_slope=0.2)],
+    "threshold": [functional("threshold", threshold=0.5, value=2.0), in_place("threshold", threshold=1, value=3)],
     "elu": [functional("elu"), functional("elu", alpha=0.5), functional("selu"), functional("celu", alpha=2.0)],
-    "elu_result": [lambda lib, x: lib.nn.functional.elu(x * 1, inplace=True)],
+    "elu_result": [in_place("elu"), in_place("selu"), in_place("celu", alpha=2.0)],
+    "log_sigmoid": [functional("logsigmoid")],
+    "mish": [functional("mish"), in_place("mish")],
+    "hardshrink": [functional("hardshrink"), functional("hardshrink", lambd=1.0)],
+    "softshrink": [functional("softshrink"), functional("softshrink", lambd=0.0)],
+    "logit": [plain("logit"), lambda lib, x: lib.logit(x, eps=0.1), lambda lib, x: lib.logit(lib.sigmoid(x), 1e-3)],
+    "prelu": [lambda lib, a, b: lib.prelu(a, b.reshape(-1)[: a.size(1) if a.dim() > 1 else 1])],
+    "glu": [lambda lib, a, b, dim=dim: lib.nn.functional.glu(lib.cat([a, b], dim), dim) for dim in (0, -1)],
     "gelu": [functional("gelu")],
     "gelu_tanh": [functional("gelu", approximate="tanh")],
     "hardtanh": [functional("hardtanh"), functional("hardtanh", min_val=-0.5, max_val=2.0), functional("relu6")],
-    "hardtanh_result": [lambda lib, x: lib.nn.functional.hardtanh(x * 1, inplace=True)],
-    "hardsigmoid": [functional("hardsigmoid"), lambda lib, x: lib.nn.functional.hardsigmoid(x * 1, inplace=True)],
-    "hardswish": [functional("hardswish"), lambda lib, x: lib.nn.functional.hardswish(x * 1, inplace=True)],
+    "hardtanh_result": [in_place("hardtanh")],
+    "hardsigmoid": [functional("hardsigmoid"), in_place("hardsigmoid")],
+    "hardswish": [functional("hardswish"), in_place("hardswish")],
     "silu": [functional("silu")],
     "softplus": [functional("softplus"), functional("softplus", beta=2.0, threshold=3.0)],
     "clamp": [lambda lib, x: lib.clamp(x, -1, 2), lambda lib, x: lib.clamp(x, 2, 1)],

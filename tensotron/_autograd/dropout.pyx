@@ -1,11 +1,14 @@
-"""Dropout and its kin."""
-from libc.math cimport sqrt
+"""Dropout and its kin: what multiplies by random factors."""
+from libc.math cimport isfinite, sqrt
 from libc.stdint cimport int64_t
 
-from tensotron._autograd.random cimport draw_dropout, draw_noise
+from tensotron._autograd.elementwise cimport apply_row, row_id
+from tensotron._autograd.pointwise cimport leaky_in_place
+from tensotron._autograd.random cimport draw_dropout, draw_noise, draw_slopes
 from tensotron._core cimport dtype as dt_
 from tensotron._core.generator cimport generator_of
-from tensotron._core.tensor cimport FnNode, Tensor, empty, empty_like, fill_with, record
+from tensotron._core.tensor cimport (
+    FnNode, Tensor, alias, attach, check_inplace, contiguous, copy_into, empty, empty_like, fill_with, grad_enabled, rebase, record)
 
 import warnings
 
@@ -167,3 +170,58 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
 for fn in (dropout, alpha_dropout, feature_alpha_dropout, dropout1d, dropout2d, dropout3d):
     fn.__qualname__ = fn.__name__
     NN_FUNCTIONS[fn.__name__] = fn
+
+
+# ==== rrelu ===========================================================================================
+cdef object rrelu_any(object input, double lower, double upper, bint training, bint inplace):
+    cdef Tensor x, noise, out
+    if not isinstance(input, Tensor):
+        raise TypeError(f"rrelu(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    x = <Tensor>input
+    node = "RreluWithNoiseBackward1" if inplace else "RreluWithNoiseBackward0"
+    if not dt_.is_float(x.dt):
+        raise NotImplementedError(f"\"{'rrelu_with_noise_out_cpu' if training else 'leaky_relu_cpu'}\" not implemented for '{TITLES[x.dt]}'")
+    if not training:
+        if inplace:
+            return leaky_in_place(node, x, (lower + upper) / 2)
+        return apply_row(row_id("leaky_relu"), node, x, None, None, 0, 0, 0, 1, x.dt, x.dt, None, False, (lower + upper) / 2, 0, 0)
+    if inplace:
+        check_inplace(x, x.requires())
+    noise = empty(x.nd, x.sizes, x.dt)
+    out = x if inplace and x.contiguous else empty(x.nd, x.sizes, x.dt)
+    draw_slopes(generator_of(None, "rrelu"), noise, out, contiguous(x), lower, upper)
+    if not inplace:
+        return record(out, node, _rrelu_backward, (x,), (noise,), None)
+    graph = attach(alias(x), node, _rrelu_backward, (x,), (noise,), None) if grad_enabled() and x.requires() else None
+    if out is not x:
+        copy_into(x, out)
+    rebase(x, graph)
+    return x
+
+
+def _rrelu_backward(FnNode node, Tensor g):
+    return g * node.saved(0)
+
+
+def rrelu(input, double lower=1.0 / 8, double upper=1.0 / 3, bint training=False, bint inplace=False):
+    """Leaky ReLU with slope (lower + upper) / 2; in training, slopes drawn from [lower, upper)."""
+    return rrelu_any(input, lower, upper, training, inplace)
+
+def _rrelu(input, double lower=1.0 / 8, double upper=1.0 / 3, bint training=False):
+    """Leaky ReLU with slope (lower + upper) / 2; in training, slopes drawn from [lower, upper)."""
+    return rrelu_any(input, lower, upper, training, False)
+
+def rrelu_(input, double lower=1.0 / 8, double upper=1.0 / 3, bint training=False):
+    """In-place version of rrelu()."""
+    return rrelu_any(input, lower, upper, training, True)
+
+for fn in (rrelu, rrelu_):
+    fn.__qualname__ = fn.__name__
+    NN_FUNCTIONS[fn.__name__] = fn
+_rrelu.__name__ = _rrelu.__qualname__ = "rrelu"
+FUNCTIONS["rrelu"], FUNCTIONS["rrelu_"] = _rrelu, rrelu_

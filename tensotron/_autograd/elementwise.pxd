@@ -29,6 +29,9 @@ cdef int row_id(str name) except -1
 cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na, double nb, double nc,
                       int n_in, int compute, int result, Tensor out, bint inplace,
                       double p0, double p1, double p2)
+# out = expression of a row (4 * row, + 1 + i for the derivative of input i) of the operands; None is a number. No checks, no graph.
+cdef int launch_row(int op, Tensor out, Tensor a, Tensor b, Tensor c, Tensor d, double na, double nb, double nc, int n_in,
+                    int compute, const double* p) except -1
 # The graph of a relu whose result was computed with what comes before it. x stands for its operand.
 cdef int attach_relu(Tensor x, Tensor out) except -1
 # The result of the node, a relu's, if nobody sees the gradient that arrives there, so that who makes it may zero what

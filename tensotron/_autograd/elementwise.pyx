@@ -342,6 +342,8 @@ cdef bint is_temporary(Tensor t, Py_ssize_t references) noexcept:
 
 
 ROW_NAMES = [tt_row(r).name.decode() for r in range(NUM_ROWS)]
+# elu_result_backward: EluBackwardBackward0
+DERIVED_NODES = {r: ROW_NAMES[r].replace("_result", "").title().replace("_", "") + "Backward0" for r in range(NUM_ROWS)}
 cdef int RELU = ROW_NAMES.index("relu")
 
 

@@ -1,11 +1,12 @@
 """Elementwise ops: functions, methods, in-place forms and operators over the rows of the table."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from tensotron._autograd.elementwise cimport apply_row, is_number, result_type_of, result_type_of_three, row_id
+from tensotron._autograd.elementwise cimport apply_row, is_number, launch_row, result_type_of, result_type_of_three, row_id
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport old_number, refuse_out
 from tensotron._core.tensor cimport (
-    Hooks, Tensor, add_method, alias, cast, check_inplace, copy_into, empty, empty_like, fill_with, grad_enabled, hooks, maybe, rebase, record)
+    FnNode, Hooks, Tensor, add_method, alias, as_view, attach, cast, check_inplace, copy_into, empty, empty_like, fill_with,
+    grad_enabled, hooks, maybe, rebase, record, wrap_dim)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
 import numpy as _np

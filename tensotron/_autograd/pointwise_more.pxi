@@ -226,11 +226,36 @@ add_method("clip_", clamp_)
 NN_FUNCTIONS = {}
 
 
-cdef object activation(str row, str node, object input, bint inplace, double p0, double p1, double p2, str title):
+cdef object activation(str row, str node, object input, bint inplace, double p0, double p1, double p2, str title, object out=None):
+    """title: the kernel's name in the refusal of integers."""
     cdef Tensor x = tensor_arg(input, title, "input", 1)
+    if out is not None and maybe(out).dt != x.dt and title != "log_sigmoid_cpu":
+        raise RuntimeError(f"Found dtype {TITLES[maybe(out).dt]} but expected {TITLES[x.dt]}")
     if not dt_.is_float(x.dt):
-        raise NotImplementedError(f"\"{title}_cpu\" not implemented for '{TITLES[x.dt]}'")
-    return apply_row(row_id(row), node, x, None, None, 0, 0, 0, 1, x.dt, x.dt, x if inplace else None, inplace, p0, p1, p2)
+        raise NotImplementedError(f"\"{title}\" not implemented for '{TITLES[x.dt]}'")
+    if out is not None and maybe(out).dt != x.dt:
+        raise RuntimeError(f"expected scalar type {TITLES[x.dt]} but found {TITLES[maybe(out).dt]}")
+    return apply_row(row_id(row), node, x, None, None, 0, 0, 0, 1, x.dt, x.dt, x if inplace else maybe(out), inplace, p0, p1, p2)
+
+
+def _refuse_negative(FnNode node, Tensor g):
+    raise RuntimeError(f"In-place {node.ctx} backward calculation is triggered with a negative slope which is not supported. This is "
+                       "caused by calling in-place forward function with a negative slope, please call out-of-place version instead."
+                       + (" File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu "
+                          "backward calculation with negative slope" if node.ctx == "leakyReLu" else ""))
+
+
+cdef object from_result(str row, str node, object input, double p0, double p1, double p2, str title, str function):
+    """An activation in place whose derivative the result tells, unless the slope p0 is negative."""
+    cdef Tensor x = tensor_arg(input, title, "input", 1)
+    cdef double[4] p = [p0, p1, p2, 0]
+    if p0 >= 0 or not dt_.is_float(x.dt) or not grad_enabled() or not x.requires():
+        return activation(row, node, x, True, p0, p1, p2, title)
+    check_inplace(x, True)
+    graph = attach(alias(x), node, _refuse_negative, (x,), (), function)
+    launch_row(row_id(row) * 4, x, x, None, None, None, 0, 0, 0, 1, x.dt, p)
+    rebase(x, graph)
+    return x
 
 
 def _relu(input, bint inplace=False):
@@ -252,15 +277,25 @@ cdef object sigmoid_of(object input):
 
 def leaky_relu(input, double negative_slope=0.01, bint inplace=False):
     """input where positive, else negative_slope * input."""
-    return activation("leaky_relu", "LeakyReluBackward0" if not inplace else "LeakyReluBackward1", input, inplace, negative_slope, 0, 0, "leaky_relu")
+    if inplace:
+        return leaky_in_place("LeakyReluBackward1", tensor_arg(input, "leaky_relu_", "input", 1), negative_slope)
+    return activation("leaky_relu", "LeakyReluBackward0", input, False, negative_slope, 0, 0, "leaky_relu_cpu")
+
+cdef object leaky_in_place(str node, Tensor x, double slope):
+    return from_result("leaky_relu_result", node, x, slope, 0, 0, "leaky_relu_cpu", "leakyReLu")
 
 def leaky_relu_(input, double negative_slope=0.01):
     """In-place version of leaky_relu()."""
     return leaky_relu(input, negative_slope, True)
 
+cdef object elu_any(str node, object input, double alpha, double scale, double inner, bint inplace):
+    if inplace:
+        return from_result("elu_result", node + "1", input, alpha, scale, inner, "elu_cpu", "elu")
+    return activation("elu", node + "0", input, False, alpha, scale, inner, "elu_cpu")
+
 def elu(input, double alpha=1.0, bint inplace=False):
     """input where positive, else alpha * (exp(input) - 1)."""
-    return activation("elu_result" if inplace else "elu", "EluBackward0", input, inplace, alpha, 1, 1, "elu")
+    return elu_any("EluBackward", input, alpha, 1, 1, inplace)
 
 def elu_(input, double alpha=1.0):
     """In-place version of elu()."""
@@ -268,14 +303,21 @@ def elu_(input, double alpha=1.0):
 
 def selu(input, bint inplace=False):
     """elu() with the constants that keep mean 0 and variance 1 from layer to layer."""
-    return activation("elu_result" if inplace else "elu", "EluBackward0", input, inplace, 1.6732632423543772848170429916717,
-                      1.0507009873554804934193349852946, 1, "elu")
+    return elu_any("EluBackward", input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1, inplace)
+
+def selu_(input):
+    """In-place version of selu()."""
+    return selu(input, True)
 
 def celu(input, double alpha=1.0, bint inplace=False):
     """input where positive, else alpha * (exp(input / alpha) - 1)."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return activation("elu_result" if inplace else "elu", "EluBackward0", input, inplace, alpha, 1, 1 / alpha, "elu")
+    return elu_any("CeluBackward", input, alpha, 1, 1 / alpha, inplace)
+
+def celu_(input, double alpha=1.0):
+    """In-place version of celu()."""
+    return celu(input, alpha, True)
 
 def gelu(input, *, str approximate="none"):
     """input times the normal distribution function of input; approximate="tanh" for the tanh form."""
@@ -285,7 +327,11 @@ def gelu(input, *, str approximate="none"):
 
 def silu(input, bint inplace=False):
     """input * sigmoid(input)."""
-    return activation("silu", "SiluBackward0", input, inplace, 0, 0, 0, "silu")
+    return activation("silu", "SiluBackward0", input, inplace, 0, 0, 0, "silu_cpu")
+
+def mish(input, bint inplace=False):
+    """input * tanh(softplus(input))."""
+    return activation("mish", "MishBackward0", input, inplace, 0, 0, 0, "mish_cpu")
 
 def hardtanh(input, double min_val=-1.0, double max_val=1.0, bint inplace=False):
     """input limited to [min_val, max_val]; no gradient at the limits. ValueError if min_val > max_val."""
@@ -293,7 +339,7 @@ def hardtanh(input, double min_val=-1.0, double max_val=1.0, bint inplace=False)
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if dt_.is_float(x.dt):
-        return activation("hardtanh_result" if inplace else "hardtanh", "HardtanhBackward0", x, inplace, min_val, max_val, 0, "hardtanh")
+        return activation("hardtanh_result" if inplace else "hardtanh", "HardtanhBackward0", x, inplace, min_val, max_val, 0, "hardtanh_cpu")
     if x.dt == BOOL:
         raise RuntimeError("Bool inputs not supported for hardtanh")
     low, high = int(min_val), int(max_val)
@@ -311,22 +357,168 @@ def relu6(input, bint inplace=False):
 
 def hardsigmoid(input, bint inplace=False):
     """relu6(input + 3) / 6."""
-    return activation("hardsigmoid", "HardsigmoidBackward0", input, inplace, 0, 0, 0, "hardsigmoid")
+    return activation("hardsigmoid", "HardsigmoidBackward0", input, inplace, 0, 0, 0, "hardsigmoid_cpu")
 
 def hardswish(input, bint inplace=False):
     """input * relu6(input + 3) / 6."""
-    return activation("hardswish", "HardswishBackward0", input, inplace, 0, 0, 0, "hardswish")
+    return activation("hardswish", "HardswishBackward0", input, inplace, 0, 0, 0, "hardswish_cpu")
 
-def softplus(input, double beta=1.0, double threshold=20.0):
+def softplus(input, double beta=1.0, double threshold=20.0, *, out=None):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
-    return activation("softplus", "SoftplusBackward0", input, False, beta, threshold, 0, "softplus")
+    return activation("softplus", "SoftplusBackward0", input, False, beta, threshold, 0, "softplus_cpu", out)
 
-for fn in (leaky_relu, leaky_relu_, elu, elu_, selu, celu, gelu, silu, hardtanh, hardtanh_, relu6, hardsigmoid, hardswish,
-           softplus):
+def logsigmoid(input, *, out=None):
+    """log(sigmoid(input))."""
+    return activation("log_sigmoid", "LogSigmoidBackward0", input, False, 0, 0, 0, "log_sigmoid_cpu", out)
+
+def hardshrink(input, double lambd=0.5, *, out=None):
+    """input outside [-lambd, lambd] (or NaN), else 0."""
+    return activation("hardshrink", "HardshrinkBackward0", input, False, lambd, 0, 0, "hardshrink_cpu", out)
+
+def softshrink(input, double lambd=0.5, *, out=None):
+    """input moved towards 0 by lambd. RuntimeError if lambd is negative or not finite."""
+    cdef Tensor x = tensor_arg(input, "softshrink", "input", 1)
+    if not dt_.is_float(x.dt):
+        raise NotImplementedError(f"\"softshrink_check\" not implemented for '{TITLES[x.dt]}'")
+    if not 0 <= lambd <= FLOAT_LIMITS[x.dt]:
+        raise RuntimeError(f"lambda must be in range [0, {FLOAT_LIMITS[x.dt]:g}] for input dtype {TITLES[x.dt]}, but found {lambd:g}")
+    return activation("softshrink", "SoftshrinkBackward0", x, False, lambd, 0, 0, "softshrink_cpu", out)
+
+FLOAT_LIMITS = (3.4028234663852886e38, 1.7976931348623157e308)
+
+
+cdef double limited(object v, int dt) except? -1:
+    """A parameter as a number of the dtype; an int of an unsigned dtype may be negative."""
+    if dt_.is_float(dt):
+        return v
+    low, high = INTEGER_LIMITS[dt]
+    if v != v or not (-high if isinstance(v, int) and not low else low) <= v <= high:
+        raise RuntimeError(f"value cannot be converted to type {('int64_t', 'int', 'uint8_t')[dt - I64]} without overflow")
+    return wrapped(int(v), dt) if dt != I64 else int(v)
+
+INTEGER_LIMITS = {I64: (-(1 << 63), (1 << 63) - 1), I32: (-(1 << 31), (1 << 31) - 1), U8: (0, 255)}
+
+
+cdef object threshold_any(object input, object threshold, object value, object out, bint inplace):
+    cdef Tensor x = tensor_arg(input, "threshold", "input", 1)
+    for name, v, position in (("threshold", threshold, 2), ("value", value, 3)):
+        if not is_number(v):
+            raise TypeError(f"threshold(): argument '{name}' (position {position}) must be Number, not {type(v).__name__}")
+    if x.dt == BOOL:
+        raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
+    return apply_row(row_id("threshold"), "ThresholdBackward1" if inplace else "ThresholdBackward0",
+                     x, None, None, 0, 0, 0, 1, compute_of(x.dt), x.dt, x if inplace else maybe(out), inplace,
+                     limited(threshold, x.dt), limited(value, x.dt), 0)
+
+def threshold(input, threshold, value, bint inplace=False):
+    """input where it is above the threshold (or NaN), else value."""
+    return threshold_any(input, threshold, value, None, inplace)
+
+def _threshold(input, threshold, value, *, out=None):
+    """input where it is above the threshold (or NaN), else value."""
+    return threshold_any(input, threshold, value, out, False)
+
+def threshold_(input, threshold, value):
+    """In-place version of threshold()."""
+    return threshold_any(input, threshold, value, None, True)
+
+
+def prelu(input, weight):
+    """input where it is positive, else weight * input; weight has one element, or one for each channel."""
+    cdef Tensor x = tensor_arg(input, "prelu", "input", 1), w = tensor_arg(weight, "prelu", "weight", 2)
+    cdef int64_t channels
+    if x.dt != w.dt:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {TITLES[x.dt]} and {TITLES[w.dt]}")
+    if w.n != 1:
+        if x.nd == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = x.sizes[1] if x.nd > 1 else 1
+        if w.n != channels:
+            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {w.n} and "
+                               f"channel size = {channels}.")
+    if w.nd > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {w.nd}")
+    if w.nd != x.nd:
+        w = <Tensor>weight.reshape([w.n if d == 1 else 1 for d in range(x.nd)])
+    if not dt_.is_float(x.dt):
+        raise NotImplementedError(f"\"prelu_cpu\" not implemented for '{TITLES[x.dt]}'")
+    return apply_row(row_id("prelu"), "PreluKernelBackward0", x, w, None, 0, 0, 0, 2, x.dt, x.dt, None, False, 0, 0, 0)
+
+
+# ---- glu: a row of the halves -----------------------------------------------------------------------
+cdef Tensor half(Tensor x, int dim, int which):
+    """No view to the autograd."""
+    cdef int64_t[64] sizes
+    cdef int d
+    for d in range(x.nd):
+        sizes[d] = x.sizes[d]
+    sizes[dim] //= 2
+    return as_view(x, x.nd, sizes, x.strides, which * sizes[dim] * x.strides[dim])
+
+
+def _glu_backward(FnNode node, Tensor g):
+    cdef Tensor x = node.saved(0), out, a, b
+    cdef int dim = node.ctx, row = row_id("glu") * 4
+    cdef double[4] p = [0, 0, 0, 0]
+    if grad_enabled():
+        first, second = x.chunk(2, dim)
+        s = second.sigmoid()
+        import tensotron._autograd.join as join  # comes after this module
+        return join.FUNCTIONS["cat"]((g * s, g * first * (s * (1 - s))), dim)
+    out = empty(x.nd, x.sizes, x.dt)
+    a, b = half(x, dim, 0), half(x, dim, 1)
+    launch_row(row + 1, half(out, dim, 0), g, b, None, None, 0, 0, 0, 2, x.dt, p)
+    launch_row(row + 2, half(out, dim, 1), g, a, b, None, 0, 0, 0, 3, x.dt, p)
+    return out
+
+
+def glu(input, dim=-1):
+    """a * sigmoid(b) of the halves a, b of input along dim, whose size must be even."""
+    cdef Tensor x = tensor_arg(input, "glu", "input", 1)
+    cdef int d
+    if x.nd == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    d = wrap_dim(dim, x.nd)
+    if x.sizes[d] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {d} is size {x.sizes[d]}")
+    if not dt_.is_float(x.dt):
+        raise NotImplementedError(f"\"glu_cpu\" not implemented for '{TITLES[x.dt]}'")
+    return record(apply_row(row_id("glu"), None, half(x, d, 0), half(x, d, 1), None, 0, 0, 0, 2, x.dt, x.dt, None, False, 0, 0, 0),
+                  "GluBackward0", _glu_backward, (x,), (x,), d)
+
+
+# ---- logit --------------------------------------------------------------------------------------------
+cdef object logit_any(object input, object eps, object out, bint inplace):
+    cdef Tensor x = tensor_arg(input, "logit_" if inplace else "logit", "input", 1)
+    cdef int compute = float_of(x.dt)
+    cdef double low = 0, high = 1, beyond = float("nan")
+    if eps is not None and not eps < 0:
+        low, beyond = eps, 0
+        if compute == F32:
+            low = <float>low
+        high = <double>(<float>1 - <float>low) if compute == F32 else 1 - low
+    return apply_row(row_id("logit"), "LogitBackward0", x, None, None, 0, 0, 0, 1, compute, compute, x if inplace else maybe(out),
+                     inplace, low, high, beyond)
+
+def logit(input, eps=None, *, out=None):
+    """log(input / (1 - input)); input is first limited to [eps, 1 - eps] if eps is given."""
+    return logit_any(input, eps, out, False)
+
+def logit_(input, eps=None):
+    """In-place version of logit()."""
+    return logit_any(input, eps, None, True)
+
+
+for fn in (leaky_relu, leaky_relu_, elu, elu_, selu, selu_, celu, celu_, gelu, silu, mish, hardtanh, hardtanh_, relu6, hardsigmoid,
+           hardswish, softplus, logsigmoid, hardshrink, softshrink, threshold, threshold_, prelu, glu):
     fn.__qualname__ = fn.__name__
     NN_FUNCTIONS[fn.__name__] = fn
+for fn in (selu, selu_, celu, celu_, threshold_):
+    FUNCTIONS[fn.__name__] = fn
+for fn in (hardshrink, prelu, logit, logit_):
+    define(fn, fn.__name__, fn.__doc__)
+define(_threshold, "threshold", _threshold.__doc__, False)
 _relu.__name__ = _relu.__qualname__ = "relu"
-FUNCTIONS["selu"], FUNCTIONS["celu"] = selu, celu
 NN_FUNCTIONS["relu"] = _relu
 NN_FUNCTIONS["relu_"] = FUNCTIONS["relu_"]
 NN_FUNCTIONS["sigmoid"] = FUNCTIONS["sigmoid"]

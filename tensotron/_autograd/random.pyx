@@ -36,6 +36,7 @@ cdef extern from *:
     enum: RANDOM_multinomial "tensotron::RANDOM_multinomial"
     enum: RANDOM_dropout_noise "tensotron::RANDOM_dropout_noise"
     enum: RANDOM_dropout "tensotron::RANDOM_dropout"
+    enum: RANDOM_rrelu "tensotron::RANDOM_rrelu"
 
 FUNCTIONS = {}
 
@@ -140,6 +141,14 @@ cdef int draw_dropout(Generator g, Tensor noise, Tensor out, Tensor x, double p)
     cdef Record r
     begin(&r, K_random, RANDOM_dropout, 2, 1, x.dt)
     r.reals[0] = p
+    return launch_draw(&r, g, noise, (out, x))
+
+
+cdef int draw_slopes(Generator g, Tensor noise, Tensor out, Tensor x, double lower, double upper) except -1:
+    cdef Record r
+    begin(&r, K_random, RANDOM_rrelu, 2, 1, x.dt)
+    r.reals[0] = lower
+    r.reals[1] = upper
     return launch_draw(&r, g, noise, (out, x))
 
 

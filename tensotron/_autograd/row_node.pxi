@@ -184,8 +184,8 @@ cdef class RowNode(Node):
         cdef Tensor x
         derived = ROWS.get(ROW_NAMES[self.row] + "_backward")
         if derived is not None:
-            x = self.saved_operand(USES_A)
-            return apply_row(derived, ROW_NAMES[self.row].capitalize() + "BackwardBackward0", g, x, None, 0, 0, 0, 2, self.compute,
+            x = self.saved_operand(tt_row(self.row).uses[0])
+            return apply_row(derived, DERIVED_NODES[derived], g, x, None, 0, 0, 0, 2, self.compute,
                              self.in_dtype[0], None, False, self.p[0], self.p[1], self.p[2])
         cdef int result = trace(self.row, i + 1)
         cdef Tape* steps = &tape()

@@ -53,9 +53,9 @@ struct ConvAfter {
     int64_t i = 0;
     for (; i + L <= n; i += L) {
       const Vec<T> v = Vec<T>::load(p + i);
-      select(le(v, zero), zero, v).store(p + i);
+      select(lt(v, zero), zero, v).store(p + i);
     }
-    for (; i < n; i++) p[i] = p[i] <= T(0) ? T(0) : p[i];
+    for (; i < n; i++) p[i] = p[i] < T(0) ? T(0) : p[i];
     if (maxima)
       for (int64_t k = first; k < first + count; k++, p += area) two.forward(shape, p, maxima + k * out, index + k * out);
   }

@@ -49,7 +49,7 @@ template <class T> static const T* negative_zeros() {
 
 template <class T> static inline Reg<T> activate(Reg<T> v, int activation) {
   switch (activation) {
-    case GEMM_RELU: return max_or_second<T>(Reg<T>{}, v + Reg<T>{});
+    case GEMM_RELU: return max_or_second<T>(Reg<T>{}, v);
     case GEMM_TANH: return tanh(Vec<T>(v)).v;
     case GEMM_SIGMOID: return sigmoid(Vec<T>(v)).v;
     default: return v;
@@ -136,10 +136,10 @@ template <class T>
 __attribute__((noinline)) static int64_t row_blocks(int64_t n, int64_t k, const T* a, const T* b, int64_t ldb, const T* d, T* c,
                                                     bool relu) {
   constexpr int W = WIDTH<T>;
-  const Reg<T> floor = broadcast(relu ? T(0) : T(-__builtin_inf())), zero = broadcast(relu ? T(0) : T(-0.0));
+  const Reg<T> floor = broadcast(relu ? T(0) : T(-__builtin_inf()));
   const auto put = [&](int64_t j, Reg<T> v) {
     if (d) v = v + load(d + j);
-    store(c + j, max_or_second<T>(floor, v + zero));
+    store(c + j, max_or_second<T>(floor, v));
   };
   int64_t j = 0;
   if (ldb == k && k == LANE<T> && W > LANE<T>) {
@@ -189,13 +189,13 @@ template <class T> static inline bool is_plain(const Problem<T>& p) {
 template <class T>
 static inline Target<T> plain_target(const Problem<T>& p, int64_t i, int64_t j, bool first, bool last) {
   T* const c = p.c.data + i * p.c.rs + j;
-  Target<T> out = {c, p.c.rs, c, p.c.rs, T(-__builtin_inf()), T(-0.0)};
+  Target<T> out = {c, p.c.rs, c, p.c.rs, T(-__builtin_inf())};
   if (first) {
     out.d = p.d.data ? p.d.data + i * p.d.rs + j : nullptr;
     out.ldd = p.d.rs;
   }
   if (last && p.activation == GEMM_RELU) {
-    out.floor = out.zero = T(0);
+    out.floor = T(0);
     if (!out.d) {
       out.d = negative_zeros<T>();
       out.ldd = 0;
@@ -309,7 +309,7 @@ template <class T> static int run_tiles(const Problem<T>& p) {
                 for (int64_t l = 0; l < cols; l += 64 / sizeof(T)) __builtin_prefetch(out.c + r * out.ldc + l, 1);
             run(kn, a, rs, cs, b, ldb, out, lanes);
           } else {
-            run(kn, a, rs, cs, b, ldb, {tile, width, nullptr, 0, T(0), T(0)}, lanes);
+            run(kn, a, rs, cs, b, ldb, {tile, width, nullptr, 0, T(0)}, lanes);
             finish(p, tile, width, row, rows, jc + j, cols, first, last);
           }
           j += cols;

@@ -25,15 +25,14 @@ constexpr int PREFETCH = 0;
 #endif
 constexpr int MAX_NV = 4;
 
-// What a micro-kernel does with its sums: c = sum, or c = max(floor, sum + d + zero). All columns of c and d
-// are adjacent.
+// What a micro-kernel does with its sums: c = sum, or c = max(floor, sum + d). All columns of c and d are
+// adjacent.
 template <class T> struct Target {
   T* c;
   int64_t ldc;
   const T* d;  // null: none
   int64_t ldd;
   T floor;     // 0 is relu, -inf nothing
-  T zero;      // for relu 0, that a negative zero becomes positive; else -0
 };
 
 // a: element (i, k) at a[i * rs + k * cs]; b: row k at b + k * ldb; `last`: lanes of the last register.
@@ -78,14 +77,14 @@ static void micro(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int
   }
   T* c = out.c;
   const T* d = out.d;
-  const Reg<T> floor = broadcast(out.floor), zero = broadcast(out.zero);
+  const Reg<T> floor = broadcast(out.floor);
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) {
     if (d) {
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) {
         const Reg<T> dv = j == NV - 1 ? load(d + j * W, tail) : load(d + j * W);
-        acc[i][j] = max_or_second<T>(floor, acc[i][j] + dv + zero);
+        acc[i][j] = max_or_second<T>(floor, acc[i][j] + dv);
       }
       d += out.ldd;
     }

@@ -303,6 +303,31 @@ int dropout(const Record& r, Generator& g, double keep) {
   return OK;
 }
 
+// A number is drawn only where it is used, in double between bounds of the dtype.
+template <class T>
+int rrelu(const Record& r, Generator& g, T lower, T upper) {
+  for (int k = 0; k < 3; k++)
+    if (!contiguous(r, k)) return UNSUPPORTED;
+  T *noise = reinterpret_cast<T*>(r.arg[0].data), *out = reinterpret_cast<T*>(r.arg[1].data);
+  const T* x = reinterpret_cast<const T*>(r.arg[2].data);
+  uint32_t bits[2 * CHUNK];
+  double slope[CHUNK + 1];
+  for (int64_t left = numel(r); left > 0; left -= CHUNK, x += CHUNK, noise += CHUNK, out += CHUNK) {
+    const int m = static_cast<int>(left < CHUNK ? left : CHUNK);
+    int below = 0, next = 0;
+    for (int i = 0; i < m; i++) below += x[i] <= 0;
+    random_block(g, bits, 2 * static_cast<int64_t>(below));
+    uniform_body<false>(bits, slope, below, static_cast<double>(lower), static_cast<double>(upper));
+    for (int i = 0; i < m; i++) {
+      const bool yes = x[i] <= 0;
+      noise[i] = yes ? static_cast<T>(slope[next]) : T(1);
+      next += yes;
+      out[i] = x[i] * noise[i];
+    }
+  }
+  return OK;
+}
+
 // error[0] says what is wrong with a row: 0 an entry below zero, 1 infinity or NaN, 2 no weight at all.
 template <class T>
 int multinomial(const Record& r, Generator& g) {
@@ -413,6 +438,8 @@ int run_floating(const Record& r, Generator& g) {
     }
     case RANDOM_dropout:
       return dropout<T>(r, g, 1 - a);
+    case RANDOM_rrelu:
+      return rrelu<T>(r, g, static_cast<T>(a), static_cast<T>(b));
     case RANDOM_random_full_range:
       return run_full_range<T>(r, g);
   }

@@ -28,7 +28,7 @@ TENSOTRON_INLINE V sign(V x) {
 // Inputs are often all positive: where no lane needs the exponential it is not computed.
 template <class V>
 TENSOTRON_INLINE V elu(V x, V negative, V positive, V inner) {
-  const auto below = le(x, V(0));
+  const auto below = lt(x, V(0));
   if (!any(below)) return x * positive;
   return select(below, expm1(x * inner) * negative, x * positive);
 }

@@ -60,7 +60,7 @@ TENSOTRON_DEVICE float sign(float x) { return float(x > 0) - float(x < 0); }
 TENSOTRON_DEVICE float square(float x) { return x * x; }
 TENSOTRON_DEVICE float root(float x) { return ::sqrtf(x); }
 TENSOTRON_DEVICE float elu(float x, float negative, float positive, float inner) {
-  return x <= 0 ? ::expm1f(x * inner) * negative : x * positive;
+  return x < 0 ? ::expm1f(x * inner) * negative : x * positive;
 }
 TENSOTRON_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + ::expf(-x)); }
 
