@@ -297,6 +297,29 @@ def test_remainders_of_overflowing_quotients(name):
             np.testing.assert_array_equal(got.numpy(), want.numpy())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("n", [2, 3, 8, 31, 64, 200, 256, 257])
+def test_short_rows(n, dtype):
+    """Bit for bit what the same operands written out give."""
+    rng = np.random.default_rng(n)
+
+    def equal(f, *operands, size):
+        got, want = f(*operands), f(*[t.expand(size).clone() for t in operands])
+        assert np.array_equal(got.numpy(), want.numpy())
+
+    for rows in (2, 7, 300):
+        size = (rows, n)
+        a, row, column, one = (tt.from_numpy(draw(rng, s, dtype)) for s in (size, (n,), (rows, 1), (1,)))
+        for b in (row, column, one):
+            for f in (tt.mul, tt.sub, tt.maximum):
+                equal(f, a, b, size=size)
+                equal(f, b, a, size=size)
+        for operands in ((row, column, a), (a, row, column), (column, a, row), (a, one, row)):
+            equal(tt.addcmul, *operands, size=size)
+            equal(lambda x, y, z: tt.where(x > 0, y, z), *operands, size=size)
+        equal(tt.mul, a[: rows // 2], column[::2][: rows // 2], size=(rows // 2, n))
+
+
 def test_gradient_of_more_broadcast_dimensions_than_a_record_holds():
     """Kept and broadcast dimensions in turn: nine of them, which do not merge."""
     shape = (2,) * 9

@@ -89,6 +89,22 @@ static const RowFn row_table[NUM_ROWS * NUM_EXPRESSIONS][3] = {
 #undef NO_ENTRY
 };
 
+// Whether a row tells torch's vector code from its scalar code: then where its runs end matters.
+static constexpr bool mentions_p3(const char* s) {
+  for (; *s; ++s)
+    if (s[0] == 'p' && s[1] == '3') return true;
+  return false;
+}
+static constexpr bool reads_p3[NUM_ROWS] = {
+#define UNARY(name, ...) mentions_p3(#__VA_ARGS__),
+#define BINARY(name, ...) mentions_p3(#__VA_ARGS__),
+#define TERNARY(name, ...) mentions_p3(#__VA_ARGS__),
+#include "../_ops/elementwise.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+};
+
 constexpr int64_t TILE = 512;
 
 // True if any element of the divisor (the second input) is zero.
@@ -166,6 +182,52 @@ static int row_general(const Record& r, RowFn fn) {
   return OK;
 }
 
+// Short rows of operands that are dense, or the same in every row, or one number in each: as many rows as fit a tile make one
+// run, for which the others are written out. False if the operands are not of these kinds.
+static bool short_rows(const Record& r, RowFn fn) {
+  if (r.ndim != 2 || r.size[1] > TILE / 2 || reads_p3[r.op / NUM_EXPRESSIONS]) return false;
+  const int64_t rows = r.size[0], n = r.size[1], item = item_size(r.compute), group = rows < TILE / n ? rows : TILE / n;
+  const int nargs = r.nout + r.nin;
+  for (int k = 0; k < nargs; ++k) {
+    const Arg& a = r.arg[k];
+    const bool dense = a.stride[0] == n && a.stride[1] == 1;
+    if (a.dtype != r.compute || !(dense || (k > 0 && (a.stride[1] == 0 || (a.stride[0] == 0 && a.stride[1] == 1))))) return false;
+  }
+  alignas(64) char tile[MAX_ARGS][TILE * 8];
+  const auto spread = [&](char* to, const Arg& a, int64_t row, int64_t count) {  // one number for each row
+    for (int64_t i = 0; i < count; ++i) {
+      const char* from = a.data + (row + i) * a.stride[0] * item;
+      if (item == 4) {
+        uint32_t v;
+        __builtin_memcpy(&v, from, 4);
+        for (int64_t j = 0; j < n; ++j) reinterpret_cast<uint32_t*>(to)[i * n + j] = v;
+      } else {
+        uint64_t v;
+        __builtin_memcpy(&v, from, 8);
+        for (int64_t j = 0; j < n; ++j) reinterpret_cast<uint64_t*>(to)[i * n + j] = v;
+      }
+    }
+  };
+  for (int k = 1; k < nargs; ++k) {
+    const Arg& a = r.arg[k];
+    if (a.stride[0] == 0 && a.stride[1] == 0) spread(tile[k], a, 0, group);
+    if (a.stride[0] == 0 && a.stride[1] == 1)
+      for (int64_t i = 0; i < group; ++i) __builtin_memcpy(tile[k] + i * n * item, a.data, size_t(n * item));
+  }
+  for (int64_t row = 0; row < rows; row += group) {
+    const int64_t count = rows - row < group ? rows - row : group;
+    const void* in[MAX_ARGS];
+    for (int k = 1; k < nargs; ++k) {
+      const Arg& a = r.arg[k];
+      const bool column = a.stride[1] == 0 && a.stride[0] != 0;
+      if (column) spread(tile[k], a, row, count);
+      in[k - 1] = a.stride[1] == 1 && a.stride[0] != 0 ? a.data + row * n * item : tile[k];
+    }
+    fn(r.arg[0].data + row * n * item, in, count * n, r, false);
+  }
+  return true;
+}
+
 // Dense runs longer than the cache. A run begins at the end of its operands where the last one on this thread stopped: what
 // was touched last is still in the cache, be it the result of the launch before or an operand used again. Blocks keep their
 // places in the run, so that the order changes no bit.
@@ -208,7 +270,7 @@ static int row_part(const Record& r, RowFn fn) {
       return OK;
     }
   }
-  if (is_empty(r)) return OK;
+  if (is_empty(r) || short_rows(r, fn)) return OK;
   return row_general(r, fn);
 }
 
