@@ -9,7 +9,7 @@
 //   log      1.09     1.15   cosh    1.28     1.48   atan2    1.84     1.85
 //   log2     1.31     2.34   sin     1.54     2.22   erf      1.09     1.26
 //   log1p    1.04     1.15   cos     1.54     2.12   erfinv   2.27     2.30
-//   log10    1.19     1.19   tan     1.13     1.39   erfc     1.51     1.75
+//   log10    1.19     1.19   tan     1.13     1.39   erfc     1.95     2.47
 //   asinh, acosh, atanh, pow, hypot: 0.51   tan by libm beyond 65536: 1.21
 //
 // float64, against long double:
@@ -22,7 +22,7 @@
 //   log2     0.68     1.42   sin     1.47     1.45   erf      1.82     2.10
 //   log1p    0.66     0.66   cos     1.44     1.45   asinh    1.00   C lib.
 //   log10    0.61     1.39   tan     1.23   C lib.   acosh    0.57   C lib.
-//   pow      1.22   C lib.   erfc    2.10   C lib.   atanh    0.55   C lib.
+//   pow      1.22   C lib.   erfc    2.18   C lib.   atanh    0.55   C lib.
 //
 // sin, cos and tan beyond 10^6, erfinv, lgamma and hypot are the C library's. A result below 2^-1022 may be rounded twice. fmod
 // and remainder are exact. "fma" is AVX2, AVX-512 and NEON, which agree bit for bit.

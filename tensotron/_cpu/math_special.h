@@ -138,8 +138,8 @@ TENSOTRON_INLINE VecD erf(VecD x) {
 }
 
 // erfc(a) = exp(-a^2) q p(t), q = 1 / (a + 3.75), t = q - 1/16, for 0 <= a <= 27.3. What the last steps up to g = q p(t) drop is
-// kept beside g, and so is q's own error: it is known (1 - q (a + 3.75)) and counts 4.2 times (a = 0) to 1.1 times (a = 27.3),
-// by a parabola.
+// kept beside g. q's own error is known (1 - q (a + 3.75)), counts 4.2 times (a = 0) to 1.1 times (a = 27.3), by a parabola, and
+// goes into the exponential.
 TENSOTRON_INLINE VecD erfc(VecD x) {
 #if TENSOTRON_HAS_FMA
   VecD a = min(VecD(27.3), abs(x)), d = a + VecD(3.75), q = VecD(1) / d, t = q - VecD(0.0625);
@@ -149,13 +149,12 @@ TENSOTRON_INLINE VecD erfc(VecD x) {
                  -0x1.fc55d767eb00cp+13, 0x1.2d442312ed6b7p+14, 0x1.dbadcd9bfc582p+13, 0x1.c3d4f4c429c81p+12,
                  0x1.531df8c911264p+11, 0x1.b43f75494bfe1p+9, 0x1.f3854ce157062p+7, 0x1.0425eee5b2623p+6, 0x1.f3f5699184165p+3);
   VecD b(0x1.bf9689430ffafp+1), c(0x1.780c6345b4de9p-1), u = fma(t, s, b), p = fma(t, u, c), g_low, g = product(p, q, g_low);
-  VecD p_low = fma(t, fma(t, s, b - u), fma(t, u, c - p));
+  g_low = fma(fma(t, fma(t, s, b - u), fma(t, u, c - p)), q, g_low);
   VecD wrong = fma(-q, d, VecD(1)) - q * (a - (d - VecD(3.75)));
-  g_low = fma(g, wrong * fma(t, fma(t, VecD(44.9), VecD(5.396)), VecD(1.258)), fma(p_low, q, g_low));
   VecD z_low, z = product(a, a, z_low), k, r = exp_sixteenths(-z, k);
-  r = r + fma(k - VecD(ROUND16), VecD(EXP_LOG2_LOW), -z_low);
-  VecD e = lookup(EXP_HIGH64, as_int(k)), low, high = product(g, e, low);
-  low = fma(g_low, e, fma(g, lookup(EXP_LOW64, as_int(k)), low));
+  r = r + fma(wrong, fma(t, fma(t, VecD(44.9), VecD(5.396)), VecD(1.258)), fma(k - VecD(ROUND16), VecD(EXP_LOG2_LOW), -z_low));
+  VecD power = lookup(EXP_HIGH64, as_int(k)), low, high = product(g, power, low);
+  low = fma(g_low, power, fma(g, lookup(EXP_LOW64, as_int(k)), low));
   VecD y = scale_sixteenths(high + fma(high, fma(r * r, exp_quadratic(r, r * r), r), low), k);
   return select(lt(x, VecD(0)), VecD(2) - y, y);
 #else
