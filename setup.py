@@ -53,6 +53,7 @@ if SANITIZE:
 
 
 KERNELS = sorted(CPU.glob("kernels*.cpp"))
+ONCE = [CPU / "generator.cpp", CPU / "random.cpp"]  # as kernels, but the same for all ISAs
 SOURCES = (CPU, Path("tensotron/_ops"), Path("tensotron/_core"))
 HEADERS = [p for d in SOURCES for p in d.iterdir() if p.suffix in (".h", ".def", ".inc")]
 
@@ -63,7 +64,7 @@ def modules() -> list[Extension]:
     for pyx in sorted(Path("tensotron").rglob("*.pyx")):
         sources = [str(pyx)]
         if pyx == CPU / "backend.pyx":
-            sources += sorted(str(p) for p in CPU.glob("*.cpp") if p not in KERNELS)
+            sources += sorted(str(p) for p in CPU.glob("*.cpp") if p not in [*KERNELS, *ONCE])
         found.append(
             Extension(
                 ".".join(pyx.with_suffix("").parts), sources, language="c++", include_dirs=[".", numpy.get_include()],
@@ -83,23 +84,23 @@ class BuildExt(build_ext):
 
     def build_extensions(self):
         backend = next(e for e in self.extensions if e.name.endswith("_cpu.backend"))
-        units = [(isa, source) for source in KERNELS for isa in ISAS]
+        units = [(isa, source) for source in KERNELS for isa in ISAS] + [(None, source) for source in ONCE]
         with ThreadPoolExecutor(JOBS) as pool:
             backend.extra_objects = list(pool.map(self.kernel_object, units))
         backend.depends = [*backend.depends, *backend.extra_objects]
         super().build_extensions()
 
-    def kernel_object(self, unit: tuple[str, Path]) -> str:
-        """Object file of one kernel source for one ISA, compiled if a source is newer."""
+    def kernel_object(self, unit: tuple[str | None, Path]) -> str:
+        """Object file of one kernel source for one ISA (None: for all), compiled if a source is newer."""
         isa, source = unit
-        target = Path(self.build_temp) / "kernels" / isa
+        target = Path(self.build_temp) / (f"kernels/{isa}" if isa else "once")
         target.mkdir(parents=True, exist_ok=True)
         obj = target / source.with_suffix(".o")
         if not self.force and obj.exists() and obj.stat().st_mtime > max(p.stat().st_mtime for p in [source, *HEADERS]):
             return str(obj)
         (compiled,) = self.compiler.compile(
-            [str(source)], output_dir=str(target), macros=[*MACROS, ("TENSOTRON_ISA", isa)],
-            extra_postargs=[*KERNEL_FLAGS, *ISAS[isa]],
+            [str(source)], output_dir=str(target), macros=[*MACROS, ("TENSOTRON_ISA", isa)] if isa else MACROS,
+            extra_postargs=[*KERNEL_FLAGS, *ISAS.get(isa, [])],
         )
         return compiled
 

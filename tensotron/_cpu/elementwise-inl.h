@@ -251,7 +251,38 @@ static void row_long(const Record& r, RowFn fn, int nargs, int64_t item) {
   for (int k = 0; k < 2; ++k) stopped[k] = r.arg[k].data + (down ? 0 : n * item);
 }
 
+template <class F> static void byte_run(const Record& r, F f) {
+  uint8_t* o = reinterpret_cast<uint8_t*>(r.arg[0].data);
+  const uint8_t* a = reinterpret_cast<const uint8_t*>(r.arg[1].data);
+  const uint8_t* b = reinterpret_cast<const uint8_t*>(r.arg[r.nin].data);
+  const int64_t n = r.size[0];
+  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i]);
+}
+
+// Dense runs of bytes without a detour by int64: logic of bools, and bits of bools or uint8. False if it is none.
+static bool run_bytes(const Record& r) {
+  const int row = r.op / NUM_EXPRESSIONS, dtype = r.arg[0].dtype;
+  if (r.op % NUM_EXPRESSIONS != FORWARD || r.ndim != 1 || (dtype != BOOL && dtype != U8)) return false;
+  for (int k = 0; k < r.nout + r.nin; ++k)
+    if (r.arg[k].dtype != dtype || r.arg[k].stride[0] != 1) return false;
+  if (row == ROW_bitwise_and || (row == ROW_logical_and && dtype == BOOL)) {
+    byte_run(r, [](uint8_t a, uint8_t b) { return uint8_t(a & b); });
+  } else if (row == ROW_bitwise_or || (row == ROW_logical_or && dtype == BOOL)) {
+    byte_run(r, [](uint8_t a, uint8_t b) { return uint8_t(a | b); });
+  } else if (row == ROW_bitwise_xor || (row == ROW_logical_xor && dtype == BOOL)) {
+    byte_run(r, [](uint8_t a, uint8_t b) { return uint8_t(a ^ b); });
+  } else if (row == ROW_logical_not && dtype == BOOL) {
+    byte_run(r, [](uint8_t a, uint8_t) { return uint8_t(a ^ 1); });
+  } else if (row == ROW_bitwise_not && dtype == U8) {
+    byte_run(r, [](uint8_t a, uint8_t) { return uint8_t(~a); });
+  } else {
+    return false;
+  }
+  return true;
+}
+
 static int row_part(const Record& r, RowFn fn) {
+  if (r.compute == I64 && run_bytes(r)) return OK;
   if (r.ndim == 1) {
     const int nargs = r.nout + r.nin;
     bool dense = true;

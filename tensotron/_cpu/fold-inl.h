@@ -135,6 +135,7 @@ static __attribute__((noinline)) void cast_tile(const char* p, int dtype, int64_
 }
 // How a reduction reads its input: n elements from p as contiguous T, through buf unless they are that already.
 struct AsIs {
+  static constexpr bool converts = false;  // in any case
   template <class T> static TENSOTRON_MEMBER bool direct(int dtype, int64_t stride) {
     return dtype == DTypeOf<T>::value && stride == 1;
   }
@@ -208,30 +209,6 @@ template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span
   }
   return total;
 }
-// fold_span of as many rows as a register has lanes, `step` apart; short ones side by side.
-template <class Op, class T> TENSOTRON_INLINE void fold_spans(Lanes<T> (&x)[Lanes<T>::size], const T* p, int64_t step, int64_t n) {
-  typedef Lanes<T> V;
-  constexpr int W = V::size;
-  const Op op;
-  if (n >= 8 * W) {
-    for (int r = 0; r < W; r++) x[r] = fold_span(op, p + r * step, n);
-    return;
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < W; r++) x[r] = Op::template identity<V>();
-  int64_t i = 0;
-  for (; i + W <= n; i += W) {
-    const T* q = p + i;
-#pragma GCC unroll 16
-    for (int r = 0; r < W; r++, q += step) x[r] = Op::join(op.map(V::load(q)), x[r]);
-  }
-  if (i == n) return;
-  const int rest = (int)(n - i);
-  const T* q = p + i;
-#pragma GCC unroll 16
-  for (int r = 0; r < W; r++, q += step)
-    x[r] = Op::join(x[r], keep_first(op.map(V::load(q, rest)), Op::template identity<V>(), rest));
-}
 // The run after which partial results are joined pairwise: 32 terms in each accumulator.
 template <class T> constexpr int64_t span_length() { return 256 * (int64_t)Lanes<T>::size; }
 
@@ -271,6 +248,33 @@ template <class Op, class T> TENSOTRON_INLINE Lanes<T> across_each(Lanes<T> (&x)
   fold_pairs<Op, T, L / 2, 1>(x, done);
   if constexpr (L == 4) fold_pairs<Op, T, 1, 2>(x, done);
   return x[0];
+}
+// The folds of as many rows as a register has lanes, `step` apart, each as across(fold_span(row)); short ones side by side.
+template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_rows(const T* p, int64_t step, int64_t n) {
+  typedef Lanes<T> V;
+  constexpr int W = V::size;
+  const Op op;
+  V x[W];
+  if (n >= 8 * W) {
+    for (int r = 0; r < W; r++) x[r] = fold_span(op, p + r * step, n);
+    return across_each<Op, T>(x);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < W; r++) x[r] = Op::template identity<V>();
+  int64_t i = 0;
+  for (; i + W <= n; i += W) {
+    const T* q = p + i;
+#pragma GCC unroll 16
+    for (int r = 0; r < W; r++, q += step) x[r] = Op::join(op.map(V::load(q)), x[r]);
+  }
+  if (i < n) {
+    const int rest = (int)(n - i);
+    const T* q = p + i;
+#pragma GCC unroll 16
+    for (int r = 0; r < W; r++, q += step)
+      x[r] = Op::join(x[r], keep_first(op.map(V::load(q, rest)), Op::template identity<V>(), rest));
+  }
+  return across_each<Op, T>(x);
 }
 // Pairwise summation of a stream: a binary counter of partial results, so that the error of a sum of
 // n spans grows with log n.

@@ -108,6 +108,7 @@ static __attribute__((noinline)) void truth_tile(const char* p, int dtype, int64
 }
 
 struct AsTruth {
+  static constexpr bool converts = true;
   template <class T> static TENSOTRON_MEMBER bool direct(int, int64_t) { return false; }
   template <class T>
   static TENSOTRON_MEMBER const T* tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
@@ -251,7 +252,8 @@ template <class Body> TENSOTRON_INLINE BodyTable table_of() {
 template <class Body, class Load> TENSOTRON_INLINE BodyTable table_with_rows(const ReducePlan& p) {
   typedef typename Body::Type T;
   BodyTable table = table_of<Body>();
-  if (Load::template direct<T>(p.dtype, 1)) table.rows = &Body::rows, table.most = span_length<T>();
+  if constexpr (!Load::converts)
+    if (Load::template direct<T>(p.dtype, 1)) table.rows = &Body::rows, table.most = span_length<T>();
   return table;
 }
 TENSOTRON_INLINE int64_t column_stride(const int64_t* out, const ReducePlan& p) { return out[p.kept - 1]; }
@@ -283,10 +285,8 @@ template <class Op, class Load, class T> struct FoldBody {
   static void rows(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t, int) {
     typedef Lanes<T> V;
     typedef typename Op::Core Core;
-    V x[V::size];
-    fold_spans<Core, T>(x, (const T*)in, p.in[p.kept - 1], p.count);
     alignas(64) T v[V::size];
-    Op::finish(across_each<Core, T>(x), V((T)p.count)).store(v);
+    Op::finish(fold_rows<Core, T>((const T*)in, p.in[p.kept - 1], p.count), V((T)p.count)).store(v);
     put(r.arg[0], o0, column_stride(p.out0, p), v, V::size);
   }
   template <int U>
@@ -358,8 +358,7 @@ template <class T> struct LogSumExpBody {
     const int64_t step = p.in[p.kept - 1];
     V x[V::size];
     alignas(64) T v[V::size];
-    fold_spans<Fold_amax, T>(x, (const T*)in, step, p.count);
-    const V shift = shift_of(across_each<Fold_amax, T>(x));
+    const V shift = shift_of(fold_rows<Fold_amax, T>((const T*)in, step, p.count));
     shift.store(v);
     for (int i = 0; i < V::size; i++) {
       Fold_sum_exp<V> op;
@@ -450,11 +449,9 @@ template <class Best, class T> struct ScanBody {
     typedef Lanes<T> V;
     typedef typename Best::Fold Fold;
     const int64_t step = p.in[p.kept - 1];
-    V x[V::size];
     alignas(64) T value[V::size];
     int64_t index[V::size];
-    fold_spans<Fold, T>(x, (const T*)in, step, p.count);
-    across_each<Fold, T>(x).store(value);
+    fold_rows<Fold, T>((const T*)in, step, p.count).store(value);
     for (int i = 0; i < V::size; i++) {
       const T* const row = (const T*)in + i * step;
       index[i] = find_first(row, p.count, value[i]);
