@@ -79,6 +79,11 @@ static inline bool index_next(const IndexSpace& s, int64_t* count, int64_t* at) 
 // ---------------------------------------------------------------- index tensors
 template <class I>
 static inline bool index_check_row(const I* p, int64_t n, int64_t step, int64_t low, int64_t size, int64_t* bad) {
+  if (step == 1) {  // by vectors
+    uint64_t outside = 0;
+    for (int64_t i = 0; i < n; i++) outside |= uint64_t(int64_t(p[i]) - low) >= uint64_t(size - low);
+    if (!outside) return true;
+  }
   for (int64_t i = 0; i < n; i++) {
     const int64_t v = p[i * step];
     if (v < low || v >= size) {
@@ -132,38 +137,55 @@ static inline int64_t index_value(const Arg& a, int64_t at, int64_t size) {
 template <class T>
 struct IndexGet {
   typedef T Data;
+  static constexpr bool reads = true;
   static void one(T* direct, T* indexed) { *direct = *indexed; }
 };
+struct IndexChanges {
+  static constexpr bool reads = false;
+};
 template <class T>
-struct IndexAssign {
+struct IndexAssign : IndexChanges {
   typedef T Data;
   static void one(T* direct, T* indexed) { *indexed = *direct; }
 };
 template <class T>
-struct IndexAdd {
+struct IndexAdd : IndexChanges {
   typedef T Data;
   static void one(T* direct, T* indexed) { *indexed = T(*indexed + *direct); }
 };
 template <>
-struct IndexAdd<bool> {
+struct IndexAdd<bool> : IndexChanges {
   typedef bool Data;
   static void one(bool* direct, bool* indexed) { *indexed = *indexed | *direct; }
 };
 template <class T>
-struct IndexMultiply {
+struct IndexMultiply : IndexChanges {
   typedef T Data;
   static void one(T* direct, T* indexed) { *indexed = T(*indexed * *direct); }
 };
 template <class T>
-struct IndexMaximum {  // a NaN on either side stays
+struct IndexMaximum : IndexChanges {  // a NaN on either side stays
   typedef T Data;
   static void one(T* direct, T* indexed) { *indexed = *direct > *indexed || *direct != *direct ? *direct : *indexed; }
 };
 template <class T>
-struct IndexMinimum {
+struct IndexMinimum : IndexChanges {
   typedef T Data;
   static void one(T* direct, T* indexed) { *indexed = *direct < *indexed || *direct != *direct ? *direct : *indexed; }
 };
+
+// One index tensor that moves along the innermost dimension.
+template <class Op, class I, class T>
+static inline void index_walk_row(T* d, int64_t sd, T* x, int64_t si, const I* p, int64_t sk, int64_t n, int64_t size, int64_t step) {
+  if (Op::reads && sd == 1 && si == 0 && sk == 1 && step == 1) {  // gather along rows
+    for (int64_t i = 0; i < n; i++) d[i] = x[p[i] < 0 ? p[i] + size : p[i]];
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t v = p[i * sk];
+    Op::one(d + i * sd, x + i * si + (v < 0 ? v + size : v) * step);
+  }
+}
 
 template <class Op>
 static inline void index_walk(const Record& r, const IndexSpace& s, int direct, int indexed) {
@@ -184,8 +206,11 @@ static inline void index_walk(const Record& r, const IndexSpace& s, int direct, 
         for (int64_t i = 0; i < inner; i++) Op::one(d + i * sd, x + i * si);
     } else if (n == 1) {
       const int64_t size = r.ints[1], step = r.ints[2], sk = s.stride[2][last];
-      for (int64_t i = 0; i < inner; i++)
-        Op::one(d + i * sd, x + i * si + index_value(r.arg[2], at[2] + i * sk, size) * step);
+      const char* p = r.arg[2].data;
+      if (r.arg[2].dtype == I32)
+        index_walk_row<Op>(d, sd, x, si, (const int32_t*)p + at[2], sk, inner, size, step);
+      else
+        index_walk_row<Op>(d, sd, x, si, (const int64_t*)p + at[2], sk, inner, size, step);
     } else {
       for (int64_t i = 0; i < inner; i++) {
         T* e = x + i * si;
@@ -243,6 +268,8 @@ int k_index_put(const Record& r) {
   return UNSUPPORTED;
 }
 
+constexpr int PICKED = 64;  // elements picked at a time, without branches that nobody can foresee
+
 // ---------------------------------------------------------------- nonzero
 template <class T>
 static inline int64_t nonzero_count(const char* data, const IndexSpace& s, int arg) {
@@ -274,12 +301,19 @@ static inline int nonzero_run(const Record& r) {
   for (int d = 0; d < r.ndim; d++)
     if (r.size[d] == 0) return OK;
   const T* p = (const T*)r.arg[1].data;
+  const int last = r.ndim - 1;
+  const int64_t n = last < 0 ? 1 : r.size[last], step = last < 0 ? 0 : r.arg[1].stride[last];
   for (;;) {
-    if (*p != T(0)) {
-      for (int d = 0; d < r.ndim; d++) out[d * column] = at[d];
-      out += row;
+    for (int64_t i = 0; i < n; i += PICKED) {
+      const int m = int(n - i < PICKED ? n - i : PICKED);
+      int picked[PICKED], k = 0;
+      for (int j = 0; j < m; j++) picked[k] = j, k += p[(i + j) * step] != T(0);
+      for (int j = 0; j < k; j++, out += row) {
+        for (int d = 0; d < last; d++) out[d * column] = at[d];
+        if (last >= 0) out[last * column] = i + picked[j];
+      }
     }
-    int d = r.ndim - 1;
+    int d = last - 1;
     for (; d >= 0; d--) {
       p += r.arg[1].stride[d];
       if (++at[d] < r.size[d]) break;
@@ -311,8 +345,15 @@ static inline void masked_select_run(const Record& r, const IndexSpace& s) {
   do {
     const T* x = (const T*)r.arg[1].data + at[0];
     const uint8_t* m = (const uint8_t*)r.arg[2].data + at[1];
-    for (int64_t i = 0; i < s.size[last]; i++)
-      if (m[i * s.stride[1][last]]) *out++ = x[i * s.stride[0][last]];
+    const int64_t sx = s.stride[0][last], sm = s.stride[1][last];
+    for (int64_t i = 0; i < s.size[last]; i += PICKED) {
+      const int n = int(s.size[last] - i < PICKED ? s.size[last] - i : PICKED);
+      T picked[PICKED];
+      int k = 0;
+      for (int j = 0; j < n; j++, x += sx, m += sm) picked[k] = *x, k += *m != 0;
+      std::memcpy(out, picked, k * sizeof(T));
+      out += k;
+    }
   } while (index_next(s, count, at));
 }
 
