@@ -74,6 +74,20 @@ def test_values_gradients_and_nodes(name, dtype):
                             same(grad, want_grad, what, 2e-6 if name != "mish" else 1e-5)
 
 
+@pytest.mark.parametrize("name", ["hardtanh", "hardshrink", "softshrink", "hardswish", "elu", "logsigmoid", "softplus"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_second_derivatives_at_special_values(name, step):
+    x = np.tile(np.array([NAN, INF, -INF, 0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0], np.float32), 5)
+    results = []
+    for lib in (tt, torch):
+        leaf = lib.from_numpy(np.repeat(x, step)).requires_grad_()
+        v = lib.full((len(x),), 0.75).requires_grad_()
+        (first,) = lib.autograd.grad(getattr(lib.nn.functional, name)(leaf[::step]), leaf, v, create_graph=True)
+        results += [first[::step], *lib.autograd.grad(first, (leaf, v), lib.full_like(first, 0.5))]
+    for got, want in zip(results[:3], results[3:]):
+        np.testing.assert_allclose(got.numpy(force=True), want.numpy(force=True), 1e-5, 1e-7)
+
+
 REFUSED = [
     lambda lib, x: lib.nn.functional.softshrink(x, -0.3),
     lambda lib, x: lib.nn.functional.softshrink(x, NAN),

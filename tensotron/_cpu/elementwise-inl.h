@@ -14,6 +14,18 @@ namespace TENSOTRON_ISA {
 // `scalar`: the run is one that torch would do element by element (see p3 in elementwise.def).
 typedef void (*RowFn)(void* out, const void* const* in, int64_t n, const Record& r, bool scalar);
 
+// Expressions that torch has no AVX-512 code for: its turns are two vectors of half the width.
+template <class F> static constexpr bool half_turns = false;
+#if defined(__AVX512F__)
+#define HALF(name)                                                          \
+  template <> constexpr bool half_turns<functors::name##_1> = true;         \
+  template <> constexpr bool half_turns<functors::name##_backward_0> = true; \
+  template <> constexpr bool half_turns<functors::name##_backward_1> = true;
+HALF(hardtanh) HALF(hardtanh_result) HALF(hardshrink) HALF(softshrink)
+template <> constexpr bool half_turns<functors::softshrink_0> = true;
+#undef HALF
+#endif
+
 template <class T, class F, int NIN>
 static void row_run(void* out, const void* const* in, int64_t n, const Record& r, bool scalar) {
   typedef Vec<T> V;
@@ -30,11 +42,12 @@ static void row_run(void* out, const void* const* in, int64_t n, const Record& r
     u.store(o + i);
     v.store(o + i + V::size);
   }
-  p[3] = V(T(1));
+  if (!half_turns<F>) p[3] = V(T(1));
   for (; i + V::size <= n; i += V::size) {
     for (int k = 0; k < NIN; ++k) x[k] = V::load(static_cast<const T*>(in[k]) + i);
     F::template apply<V>(x, p).store(o + i);
   }
+  p[3] = V(T(1));
   if (i < n) {
     const int rest = int(n - i);
     for (int k = 0; k < NIN; ++k) x[k] = V::load(static_cast<const T*>(in[k]) + i, rest);
