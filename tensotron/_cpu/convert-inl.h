@@ -4,6 +4,7 @@
 
 #include "parallel.h"
 #include "record.h"
+#include "transpose.h"
 
 namespace tensotron {
 namespace TENSOTRON_ISA {
@@ -106,6 +107,21 @@ static inline bool is_empty(const Record& r) {
   return false;
 }
 
+// A copy whose input is adjacent along the dimension before the last: matrices to be transposed. T: of the same size.
+template <class T> static int copy_transposed(const Record& r) {
+  const Arg &o = r.arg[0], &i = r.arg[1];
+  const int last = r.ndim - 1;
+  Record matrices = r;
+  matrices.ndim = last;
+  Outer it(matrices);
+  do {
+    const T* s = reinterpret_cast<const T*>(i.data) + it.offset[1];
+    T* d = reinterpret_cast<T*>(o.data) + it.offset[0];
+    lanes_transpose<T>(s, i.stride[last], r.size[last], r.size[last - 1], d, o.stride[last - 1], false);
+  } while (it.next());
+  return OK;
+}
+
 static int copy_part(const Record& r) {
   const Arg &o = r.arg[0], &i = r.arg[1];
   const int64_t osz = item_size(o.dtype), isz = item_size(i.dtype);
@@ -113,6 +129,8 @@ static int copy_part(const Record& r) {
   const int64_t n = r.ndim ? r.size[last] : 1;
   const int64_t os = r.ndim ? o.stride[last] : 1, is = r.ndim ? i.stride[last] : 1;
   const bool dense = o.dtype == i.dtype && (n == 1 || (os == 1 && is == 1));
+  if (r.ndim > 1 && o.dtype == i.dtype && osz >= 4 && os == 1 && is != 1 && i.stride[last - 1] == 1 && n >= 8 && r.size[last - 1] >= 8)
+    return osz == 4 ? copy_transposed<float>(r) : copy_transposed<double>(r);
   const ConvertFn fn = convert_fn(o.dtype, i.dtype);
   if (r.ndim <= 1 && !dense) return fn(o.data, os, i.data, is, n), OK;
   Outer it(r);

@@ -121,8 +121,11 @@ static constexpr bool reads_p3[NUM_ROWS] = {
 constexpr int64_t TILE = 512;
 
 // True if any element of the divisor (the second input) is zero.
-static bool has_zero_divisor(const Record& r) {
+static bool has_zero_divisor(const Record& whole) {
+  Record r = whole;
   const Arg& b = r.arg[r.nout + 1];
+  for (int d = 0; d < r.ndim; ++d)
+    if (b.stride[d] == 0) r.size[d] = 1;  // what repeats is looked at once
   const ConvertFn load = convert_fn(I64, b.dtype);
   const int last = r.ndim - 1;
   const int64_t n = r.ndim ? r.size[last] : 1, s = r.ndim ? b.stride[last] : 1;
