@@ -165,17 +165,16 @@ def test_relu_keeps_the_sign_of_zero():
 
 @pytest.mark.parametrize("rows", [1, 2, 9, 40])
 def test_relu_of_products_that_underflow(rows):
-    """Captured, relu is part of the product."""
+    """Captured, relu is part of the product; the sign of zero stays what it is one by one.
+
+    PyTorch's sign is its linear algebra library's, which differs from processor to processor."""
     compiled = tt.compile(lambda x, w, b: tt.nn.functional.linear(x, w, b).relu())
     x, w = tt.full((rows, 8), 1e-30), tt.full((65, 8), -1e-30)
     for b in (None, tt.full((65,), -0.0)):
-        want = torch.nn.functional.linear(*(torch.from_numpy(t.numpy()) for t in (x, w))).relu().numpy()
         for _ in range(3):
             got = compiled(x, w, b).numpy()
             eager = tt.nn.functional.linear(x, w, b).relu().numpy()
-            assert np.array_equal(np.signbit(got), np.signbit(eager))
-        if b is None:
-            assert np.signbit(want).all() == np.signbit(eager).all()
+            assert np.array_equal(np.signbit(got), np.signbit(eager)) and not eager.any()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -226,3 +225,13 @@ def test_gradients_in_a_captured_step():
         for got, want in zip(compiled(x, w), step(x, w)):
             assert np.array_equal(got.detach().numpy(), want.detach().numpy())
     assert tt.compiler.stats(compiled)["replays"] > 0
+
+
+@pytest.mark.parametrize("name", "leaky_relu elu selu celu gelu silu mish hardtanh relu6 hardsigmoid hardswish softplus logsigmoid "
+                         "hardshrink softshrink threshold rrelu relu".split())
+@pytest.mark.parametrize("inplace", [False, True])
+def test_no_tensor(name, inplace):
+    args = (0.1, 0.2) if name == "threshold" else ()
+    kwargs = {"inplace": True} if inplace and name not in ("gelu", "softplus", "logsigmoid", "hardshrink", "softshrink") else {}
+    ours, theirs = (error(lambda: getattr(lib.nn.functional, name)("text", *args, **kwargs)) for lib in (tt, torch))
+    assert ours == theirs and ours[0] is TypeError

@@ -176,7 +176,7 @@ for fn in (dropout, alpha_dropout, feature_alpha_dropout, dropout1d, dropout2d, 
 cdef object rrelu_any(object input, double lower, double upper, bint training, bint inplace):
     cdef Tensor x, noise, out
     if not isinstance(input, Tensor):
-        raise TypeError(f"rrelu(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise TypeError(f"rrelu{'_' if inplace else ''}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     for name, bound in (("lower", lower), ("upper", upper)):
         if not isfinite(bound):
             raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")

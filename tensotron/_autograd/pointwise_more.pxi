@@ -226,16 +226,19 @@ add_method("clip_", clamp_)
 NN_FUNCTIONS = {}
 
 
-cdef object activation(str row, str node, object input, bint inplace, double p0, double p1, double p2, str title, object out=None):
-    """title: the kernel's name in the refusal of integers."""
-    cdef Tensor x = tensor_arg(input, title, "input", 1)
-    if out is not None and maybe(out).dt != x.dt and title != "log_sigmoid_cpu":
+cdef object activation(str row, str node, object input, bint inplace, double p0, double p1, double p2, str name, object out=None):
+    """name: of the public function, without the underscore of its in-place version."""
+    cdef Tensor x = tensor_arg(input, name + "_" if inplace else name, "input", 1)
+    if out is not None and maybe(out).dt != x.dt and name != "log_sigmoid":
         raise RuntimeError(f"Found dtype {TITLES[maybe(out).dt]} but expected {TITLES[x.dt]}")
     if not dt_.is_float(x.dt):
-        raise NotImplementedError(f"\"{title}\" not implemented for '{TITLES[x.dt]}'")
+        raise NotImplementedError(f"\"{KERNELS.get(name) or name + '_cpu'}\" not implemented for '{TITLES[x.dt]}'")
     if out is not None and maybe(out).dt != x.dt:
         raise RuntimeError(f"expected scalar type {TITLES[x.dt]} but found {TITLES[maybe(out).dt]}")
     return apply_row(row_id(row), node, x, None, None, 0, 0, 0, 1, x.dt, x.dt, x if inplace else maybe(out), inplace, p0, p1, p2)
+
+
+KERNELS = {"selu": "elu_cpu", "celu": "elu_cpu", "gelu": "GeluKernelImpl"}  # as PyTorch names them when it refuses integers
 
 
 def _refuse_negative(FnNode node, Tensor g):
@@ -245,14 +248,14 @@ def _refuse_negative(FnNode node, Tensor g):
                           "backward calculation with negative slope" if node.ctx == "leakyReLu" else ""))
 
 
-cdef object from_result(str row, str node, object input, double p0, double p1, double p2, str title, str function):
+cdef object from_result(str row, str node, object input, double p0, double p1, double p2, str name, str refusing):
     """An activation in place whose derivative the result tells, unless the slope p0 is negative."""
-    cdef Tensor x = tensor_arg(input, title, "input", 1)
+    cdef Tensor x = tensor_arg(input, name + "_", "input", 1)
     cdef double[4] p = [p0, p1, p2, 0]
     if p0 >= 0 or not dt_.is_float(x.dt) or not grad_enabled() or not x.requires():
-        return activation(row, node, x, True, p0, p1, p2, title)
+        return activation(row, node, x, True, p0, p1, p2, name)
     check_inplace(x, True)
-    graph = attach(alias(x), node, _refuse_negative, (x,), (), function)
+    graph = attach(alias(x), node, _refuse_negative, (x,), (), refusing)
     launch_row(row_id(row) * 4, x, x, None, None, None, 0, 0, 0, 1, x.dt, p)
     rebase(x, graph)
     return x
@@ -279,23 +282,23 @@ def leaky_relu(input, double negative_slope=0.01, bint inplace=False):
     """input where positive, else negative_slope * input."""
     if inplace:
         return leaky_in_place("LeakyReluBackward1", tensor_arg(input, "leaky_relu_", "input", 1), negative_slope)
-    return activation("leaky_relu", "LeakyReluBackward0", input, False, negative_slope, 0, 0, "leaky_relu_cpu")
+    return activation("leaky_relu", "LeakyReluBackward0", input, False, negative_slope, 0, 0, "leaky_relu")
 
 cdef object leaky_in_place(str node, Tensor x, double slope):
-    return from_result("leaky_relu_result", node, x, slope, 0, 0, "leaky_relu_cpu", "leakyReLu")
+    return from_result("leaky_relu_result", node, x, slope, 0, 0, "leaky_relu", "leakyReLu")
 
 def leaky_relu_(input, double negative_slope=0.01):
     """In-place version of leaky_relu()."""
     return leaky_relu(input, negative_slope, True)
 
-cdef object elu_any(str node, object input, double alpha, double scale, double inner, bint inplace):
+cdef object elu_any(str name, str node, object input, double alpha, double scale, double inner, bint inplace):
     if inplace:
-        return from_result("elu_result", node + "1", input, alpha, scale, inner, "elu_cpu", "elu")
-    return activation("elu", node + "0", input, False, alpha, scale, inner, "elu_cpu")
+        return from_result("elu_result", node + "1", input, alpha, scale, inner, name, "elu")
+    return activation("elu", node + "0", input, False, alpha, scale, inner, name)
 
 def elu(input, double alpha=1.0, bint inplace=False):
     """input where positive, else alpha * (exp(input) - 1)."""
-    return elu_any("EluBackward", input, alpha, 1, 1, inplace)
+    return elu_any("elu", "EluBackward", input, alpha, 1, 1, inplace)
 
 def elu_(input, double alpha=1.0):
     """In-place version of elu()."""
@@ -303,7 +306,7 @@ def elu_(input, double alpha=1.0):
 
 def selu(input, bint inplace=False):
     """elu() with the constants that keep mean 0 and variance 1 from layer to layer."""
-    return elu_any("EluBackward", input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1, inplace)
+    return elu_any("selu", "EluBackward", input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1, inplace)
 
 def selu_(input):
     """In-place version of selu()."""
@@ -313,7 +316,7 @@ def celu(input, double alpha=1.0, bint inplace=False):
     """input where positive, else alpha * (exp(input / alpha) - 1)."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return elu_any("CeluBackward", input, alpha, 1, 1 / alpha, inplace)
+    return elu_any("celu", "CeluBackward", input, alpha, 1, 1 / alpha, inplace)
 
 def celu_(input, double alpha=1.0):
     """In-place version of celu()."""
@@ -323,23 +326,26 @@ def gelu(input, *, str approximate="none"):
     """input times the normal distribution function of input; approximate="tanh" for the tanh form."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return activation("gelu" if approximate == "none" else "gelu_tanh", "GeluBackward0", input, False, 0, 0, 0, "GeluKernelImpl")
+    return activation("gelu" if approximate == "none" else "gelu_tanh", "GeluBackward0", input, False, 0, 0, 0, "gelu")
 
 def silu(input, bint inplace=False):
     """input * sigmoid(input)."""
-    return activation("silu", "SiluBackward0", input, inplace, 0, 0, 0, "silu_cpu")
+    return activation("silu", "SiluBackward0", input, inplace, 0, 0, 0, "silu")
 
 def mish(input, bint inplace=False):
     """input * tanh(softplus(input))."""
-    return activation("mish", "MishBackward0", input, inplace, 0, 0, 0, "mish_cpu")
+    return activation("mish", "MishBackward0", input, inplace, 0, 0, 0, "mish")
 
 def hardtanh(input, double min_val=-1.0, double max_val=1.0, bint inplace=False):
     """input limited to [min_val, max_val]; no gradient at the limits. ValueError if min_val > max_val."""
-    cdef Tensor x = tensor_arg(input, "hardtanh", "input", 1)
+    return hardtanh_any("hardtanh", input, min_val, max_val, inplace)
+
+cdef object hardtanh_any(str name, object input, double min_val, double max_val, bint inplace):
+    cdef Tensor x = tensor_arg(input, name + "_" if inplace else name, "input", 1)
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if dt_.is_float(x.dt):
-        return activation("hardtanh_result" if inplace else "hardtanh", "HardtanhBackward0", x, inplace, min_val, max_val, 0, "hardtanh_cpu")
+        return activation("hardtanh_result" if inplace else "hardtanh", "HardtanhBackward0", x, inplace, min_val, max_val, 0, "hardtanh")
     if x.dt == BOOL:
         raise RuntimeError("Bool inputs not supported for hardtanh")
     low, high = int(min_val), int(max_val)
@@ -353,27 +359,27 @@ def hardtanh_(input, double min_val=-1.0, double max_val=1.0):
 
 def relu6(input, bint inplace=False):
     """input limited to [0, 6]."""
-    return hardtanh(input, 0, 6, inplace)
+    return hardtanh_any("relu6", input, 0, 6, inplace)
 
 def hardsigmoid(input, bint inplace=False):
     """relu6(input + 3) / 6."""
-    return activation("hardsigmoid", "HardsigmoidBackward0", input, inplace, 0, 0, 0, "hardsigmoid_cpu")
+    return activation("hardsigmoid", "HardsigmoidBackward0", input, inplace, 0, 0, 0, "hardsigmoid")
 
 def hardswish(input, bint inplace=False):
     """input * relu6(input + 3) / 6."""
-    return activation("hardswish", "HardswishBackward0", input, inplace, 0, 0, 0, "hardswish_cpu")
+    return activation("hardswish", "HardswishBackward0", input, inplace, 0, 0, 0, "hardswish")
 
 def softplus(input, double beta=1.0, double threshold=20.0, *, out=None):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
-    return activation("softplus", "SoftplusBackward0", input, False, beta, threshold, 0, "softplus_cpu", out)
+    return activation("softplus", "SoftplusBackward0", input, False, beta, threshold, 0, "softplus", out)
 
 def logsigmoid(input, *, out=None):
     """log(sigmoid(input))."""
-    return activation("log_sigmoid", "LogSigmoidBackward0", input, False, 0, 0, 0, "log_sigmoid_cpu", out)
+    return activation("log_sigmoid", "LogSigmoidBackward0", input, False, 0, 0, 0, "log_sigmoid", out)
 
 def hardshrink(input, double lambd=0.5, *, out=None):
     """input outside [-lambd, lambd] (or NaN), else 0."""
-    return activation("hardshrink", "HardshrinkBackward0", input, False, lambd, 0, 0, "hardshrink_cpu", out)
+    return activation("hardshrink", "HardshrinkBackward0", input, False, lambd, 0, 0, "hardshrink", out)
 
 def softshrink(input, double lambd=0.5, *, out=None):
     """input moved towards 0 by lambd. RuntimeError if lambd is negative or not finite."""
@@ -382,7 +388,7 @@ def softshrink(input, double lambd=0.5, *, out=None):
         raise NotImplementedError(f"\"softshrink_check\" not implemented for '{TITLES[x.dt]}'")
     if not 0 <= lambd <= FLOAT_LIMITS[x.dt]:
         raise RuntimeError(f"lambda must be in range [0, {FLOAT_LIMITS[x.dt]:g}] for input dtype {TITLES[x.dt]}, but found {lambd:g}")
-    return activation("softshrink", "SoftshrinkBackward0", x, False, lambd, 0, 0, "softshrink_cpu", out)
+    return activation("softshrink", "SoftshrinkBackward0", x, False, lambd, 0, 0, "softshrink", out)
 
 FLOAT_LIMITS = (3.4028234663852886e38, 1.7976931348623157e308)
 
@@ -400,10 +406,11 @@ INTEGER_LIMITS = {I64: (-(1 << 63), (1 << 63) - 1), I32: (-(1 << 31), (1 << 31) 
 
 
 cdef object threshold_any(object input, object threshold, object value, object out, bint inplace):
-    cdef Tensor x = tensor_arg(input, "threshold", "input", 1)
+    cdef str function = "threshold_" if inplace else "threshold"
+    cdef Tensor x = tensor_arg(input, function, "input", 1)
     for name, v, position in (("threshold", threshold, 2), ("value", value, 3)):
         if not is_number(v):
-            raise TypeError(f"threshold(): argument '{name}' (position {position}) must be Number, not {type(v).__name__}")
+            raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Number, not {type(v).__name__}")
     if x.dt == BOOL:
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
     return apply_row(row_id("threshold"), "ThresholdBackward1" if inplace else "ThresholdBackward0",
