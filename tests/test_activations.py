@@ -227,8 +227,8 @@ def test_gradients_in_a_captured_step():
     assert tt.compiler.stats(compiled)["replays"] > 0
 
 
-@pytest.mark.parametrize("name", "leaky_relu elu selu celu gelu silu mish hardtanh relu6 hardsigmoid hardswish softplus logsigmoid "
-                         "hardshrink softshrink threshold rrelu relu".split())
+@pytest.mark.parametrize("name", "leaky_relu elu selu celu gelu silu mish hardtanh relu6 hardsigmoid hardswish softplus "
+                         "logsigmoid hardshrink softshrink threshold rrelu relu".split())
 @pytest.mark.parametrize("inplace", [False, True])
 def test_no_tensor(name, inplace):
     args = (0.1, 0.2) if name == "threshold" else ()

