@@ -23,9 +23,10 @@ cdef inline int compute_of(int dt) noexcept:
     return dt if dt <= F64 else I64
 
 
-cdef Tensor tensor_arg(object x, str op, str name, int position):
+cdef Tensor tensor_arg(object x, str op, str name, int position, bint inplace=False):
+    """inplace: op is named with an underscore, which only the refusal pays for."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be Tensor, not {type(x).__name__}")
+        raise TypeError(f"{op}{'_' if inplace else ''}(): argument '{name}' (position {position}) must be Tensor, not {type(x).__name__}")
     return <Tensor>x
 
 
@@ -97,7 +98,7 @@ cdef object make_unary(str name, str row_name, str node, int kind, bint no_bool,
         return unary(row, node, name, input, kind, no_bool, None)
 
     def op_(input):
-        cdef Tensor x = tensor_arg(input, name + "_", "input", 1)
+        cdef Tensor x = tensor_arg(input, name, "input", 1, True)
         cdef int compute
         if no_bool and x.dt == BOOL:
             refuse_bool(name)

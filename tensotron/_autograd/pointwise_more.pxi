@@ -228,7 +228,7 @@ NN_FUNCTIONS = {}
 
 cdef object activation(str row, str node, object input, bint inplace, double p0, double p1, double p2, str name, object out=None):
     """name: of the public function, without the underscore of its in-place version."""
-    cdef Tensor x = tensor_arg(input, name + "_" if inplace else name, "input", 1)
+    cdef Tensor x = tensor_arg(input, name, "input", 1, inplace)
     if out is not None and maybe(out).dt != x.dt and name != "log_sigmoid":
         raise RuntimeError(f"Found dtype {TITLES[maybe(out).dt]} but expected {TITLES[x.dt]}")
     if not dt_.is_float(x.dt):
@@ -250,7 +250,7 @@ def _refuse_negative(FnNode node, Tensor g):
 
 cdef object from_result(str row, str node, object input, double p0, double p1, double p2, str name, str refusing):
     """An activation in place whose derivative the result tells, unless the slope p0 is negative."""
-    cdef Tensor x = tensor_arg(input, name + "_", "input", 1)
+    cdef Tensor x = tensor_arg(input, name, "input", 1, True)
     cdef double[4] p = [p0, p1, p2, 0]
     if p0 >= 0 or not dt_.is_float(x.dt) or not grad_enabled() or not x.requires():
         return activation(row, node, x, True, p0, p1, p2, name)
@@ -281,11 +281,11 @@ cdef object sigmoid_of(object input):
 def leaky_relu(input, double negative_slope=0.01, bint inplace=False):
     """input where positive, else negative_slope * input."""
     if inplace:
-        return leaky_in_place("LeakyReluBackward1", tensor_arg(input, "leaky_relu_", "input", 1), negative_slope)
+        return leaky_in_place("LeakyReluBackward1", input, negative_slope)
     return activation("leaky_relu", "LeakyReluBackward0", input, False, negative_slope, 0, 0, "leaky_relu")
 
-cdef object leaky_in_place(str node, Tensor x, double slope):
-    return from_result("leaky_relu_result", node, x, slope, 0, 0, "leaky_relu", "leakyReLu")
+cdef object leaky_in_place(str node, object input, double slope):
+    return from_result("leaky_relu_result", node, input, slope, 0, 0, "leaky_relu", "leakyReLu")
 
 def leaky_relu_(input, double negative_slope=0.01):
     """In-place version of leaky_relu()."""
@@ -341,7 +341,7 @@ def hardtanh(input, double min_val=-1.0, double max_val=1.0, bint inplace=False)
     return hardtanh_any("hardtanh", input, min_val, max_val, inplace)
 
 cdef object hardtanh_any(str name, object input, double min_val, double max_val, bint inplace):
-    cdef Tensor x = tensor_arg(input, name + "_" if inplace else name, "input", 1)
+    cdef Tensor x = tensor_arg(input, name, "input", 1, inplace)
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if dt_.is_float(x.dt):
@@ -406,11 +406,10 @@ INTEGER_LIMITS = {I64: (-(1 << 63), (1 << 63) - 1), I32: (-(1 << 31), (1 << 31) 
 
 
 cdef object threshold_any(object input, object threshold, object value, object out, bint inplace):
-    cdef str function = "threshold_" if inplace else "threshold"
-    cdef Tensor x = tensor_arg(input, function, "input", 1)
+    cdef Tensor x = tensor_arg(input, "threshold", "input", 1, inplace)
     for name, v, position in (("threshold", threshold, 2), ("value", value, 3)):
         if not is_number(v):
-            raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Number, not {type(v).__name__}")
+            raise TypeError(f"threshold{'_' if inplace else ''}(): argument '{name}' (position {position}) must be Number, not {type(v).__name__}")
     if x.dt == BOOL:
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
     return apply_row(row_id("threshold"), "ThresholdBackward1" if inplace else "ThresholdBackward0",
@@ -496,7 +495,7 @@ def glu(input, dim=-1):
 
 # ---- logit --------------------------------------------------------------------------------------------
 cdef object logit_any(object input, object eps, object out, bint inplace):
-    cdef Tensor x = tensor_arg(input, "logit_" if inplace else "logit", "input", 1)
+    cdef Tensor x = tensor_arg(input, "logit", "input", 1, inplace)
     cdef int compute = float_of(x.dt)
     cdef double low = 0, high = 1, beyond = float("nan")
     if eps is not None and not eps < 0:
