@@ -12,6 +12,9 @@ bool select_isa(const char* name);
 const char* active_isa();
 bool isa_available(const char* name);
 
+// Whether a square root by instruction takes longer than by a dozen multiplications, where both wait for nothing else.
+extern const bool slow_roots;
+
 inline int cpu_launch(const Record& r) { return active_table[r.kernel](r); }
 
 }  // namespace tensotron

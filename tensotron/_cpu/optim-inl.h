@@ -18,6 +18,7 @@
 // lerp are fused multiply-adds and whose addcdiv is not. Its square root alone is not correctly rounded
 // (MKL's is not for 7 values of 1000); here it is.
 #pragma once
+#include "dispatch.h"
 #include "optim.h"
 #include "parallel.h"
 #include "record.h"
@@ -27,40 +28,43 @@
 
 namespace tensotron { namespace TENSOTRON_ISA {
 
-// f(x) on vectors x[0..N) of elements [i, n) of N operands; those in the mask WRITTEN are stored back.
-template <class T, int N, unsigned WRITTEN, class F>
-TENSOTRON_INLINE void sweep_range(T* const* operands, int64_t i, int64_t n, F f) {
+// Whether an update counts subnormal averages (subnormal.h).
+template <bool VALUE> struct Counting { static constexpr bool value = VALUE; };
+
+// update(x, Counting) on vectors x[0..N) of elements [i, n) of N operands; those in the mask WRITTEN are stored back. It
+// counts where an operand of the mask PROBED is subnormal. A function of its own, with a copy of what it is given: what
+// neither other code nor a store can change stays in registers, and no caller copies it for each parameter.
+template <class T, int N, unsigned WRITTEN, unsigned PROBED, class F>
+__attribute__((noinline)) static void sweep_range(T* const* operands, int64_t i, int64_t n, const F& shared) {
   typedef Vec<T> V;
-  T* p[N];  // a copy, which no other function sees, stays in registers
+  const F update = shared;
+  T* p[N];
   for (int k = 0; k < N; k++) p[k] = operands[k];
-  for (; i + V::size <= n; i += V::size) {
+  for (; i < n; i += V::size) {
+    const int rest = i + V::size <= n ? V::size : int(n - i);
     V x[N];
-    for (int k = 0; k < N; k++) x[k] = V::load(p[k] + i);
-    f(x);
+    for (int k = 0; k < N; k++) x[k] = __builtin_expect(rest == V::size, 1) ? V::load(p[k] + i) : V::load(p[k] + i, rest);
+    Mask<T> tiny = first<T>(0);
     for (int k = 0; k < N; k++)
-      if (WRITTEN >> k & 1) x[k].store(p[k] + i);
-  }
-  if (i < n) {
-    const int rest = int(n - i);
-    V x[N];
-    for (int k = 0; k < N; k++) x[k] = V::load(p[k] + i, rest);
-    f(x);
+      if (PROBED >> k & 1) tiny = tiny | subnormal(x[k]);
+    if (PROBED && any(tiny)) update(x, Counting<true>{});
+    else update(x, Counting<false>{});
     for (int k = 0; k < N; k++)
-      if (WRITTEN >> k & 1) x[k].store(p[k] + i, rest);
+      if (WRITTEN >> k & 1) __builtin_expect(rest == V::size, 1) ? x[k].store(p[k] + i) : x[k].store(p[k] + i, rest);
   }
 }
 
 constexpr int64_t SWEEP = 4096;
 
 // The same for the first N operands of a list.
-template <class T, int N, unsigned WRITTEN, class F> TENSOTRON_INLINE void sweep(const Arg* operands, F f) {
+template <class T, int N, unsigned WRITTEN, unsigned PROBED, class F> static void sweep(const Arg* operands, const F& update) {
   T* p[N];
   for (int k = 0; k < N; k++) p[k] = (T*)operands[k].data;
   const int64_t n = operands[0].stride[0];
   const int team = team_for(double(n) * N / 4);
-  if (team == 1) return sweep_range<T, N, WRITTEN>(p, 0, n, f);
+  if (team == 1) return sweep_range<T, N, WRITTEN, PROBED>(p, 0, n, update);
   parallel(team, (n + SWEEP - 1) / SWEEP, 1, [&](int, int64_t begin, int64_t end) {
-    sweep_range<T, N, WRITTEN>(p, begin * SWEEP, end * SWEEP < n ? end * SWEEP : n, f);
+    sweep_range<T, N, WRITTEN, PROBED>(p, begin * SWEEP, end * SWEEP < n ? end * SWEEP : n, update);
     return int(OK);
   });
 }
@@ -77,24 +81,15 @@ template <class V> TENSOTRON_INLINE V lerp(V a, V b, V w, bool low) {
   return low ? fma(w, d, a) : fma(-d, V(1) - w, b);
 }
 
-// Whether an update counts subnormal averages (subnormal.h).
-template <bool VALUE> struct Counting { static constexpr bool value = VALUE; };
-
-// update(x, Counting) on the N operands of a parameter, all but the gradient written. It counts in those vectors where
-// an operand of the mask PROBED is subnormal, if `countable` and a sample of them shows any.
+// The same on the N operands of a parameter, all but the gradient written; it counts if `countable` and a sample of the
+// operands PROBED shows a subnormal number.
 template <class T, int N, unsigned PROBED, class F>
 TENSOTRON_INLINE void sweep_counting(const Arg* operands, bool countable, int64_t step, const F& update) {
   constexpr unsigned WRITTEN = (1u << N) - 1 - 2;
   bool found = false;
   for (int k = 0; k < N && countable && !found; k++)
     if (PROBED >> k & 1) found = probe<T>(operands[k], step);
-  if (!found) return sweep<T, N, WRITTEN>(operands, [=](Vec<T>* x) { update(x, Counting<false>{}); });
-  sweep<T, N, WRITTEN>(operands, [=](Vec<T>* x) {
-    Mask<T> tiny = first<T>(0);
-    for (int k = 0; k < N; k++)
-      if (PROBED >> k & 1) tiny = tiny | subnormal(x[k]);
-    any(tiny) ? update(x, Counting<true>{}) : update(x, Counting<false>{});
-  });
+  found ? sweep<T, N, WRITTEN, PROBED>(operands, update) : sweep<T, N, WRITTEN, 0>(operands, update);
 }
 
 template <class T> static void sgd_step(const Record& r, const double* h) {
@@ -105,13 +100,13 @@ template <class T> static void sgd_step(const Record& r, const double* h) {
   const V momentum = V(T(h[OPTIM_BETA2])), fresh_part = V(T(1 - h[OPTIM_BETA1]));
   const double keep = T(h[OPTIM_BETA2]);
   const bool countable = keep > 0.5 && keep <= 2 && abs(h[OPTIM_LR]) <= 0x1p40;
-  const auto gradient = [=](V p, V g) {
+  const auto gradient = [=](V p, V g) __attribute__((always_inline)) {
     if (maximize) g = -g;
     return decay ? fma(wd, p, g) : g;
   };
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     if (!(flags & OPTIM_MOMENTUM)) {
-      sweep<T, 2, 1>(a, [=](V* x) { x[0] = fma(rate, gradient(x[0], x[1]), x[0]); });
+      sweep<T, 2, 1, 0>(a, [=](V* x, auto) __attribute__((always_inline)) { x[0] = fma(rate, gradient(x[0], x[1]), x[0]); });
       continue;
     }
     const bool fresh = a[2].stride[1];
@@ -141,56 +136,63 @@ template <class V> TENSOTRON_INLINE V divide(V x, V d, V inverse) {
   return select(isnan(q), x * inverse, q);
 }
 
+template <class T, bool AMSGRAD> struct AdamUpdate {
+  typedef Vec<T> V;
+  V w1, w2, b2, eps, shrink, wd;
+  V rate, root2, inverse2;                      // of the step: learning rate and root of the correction of squares
+  double keep1, keep2;                          // what is taken of an average that is counted: exact in double
+  bool maximize, decoupled, added, low, quick;  // quick: no step of refined(quick_root, root2) leaves the normal numbers
+
+  template <class C> TENSOTRON_MEMBER void operator()(V* x, C) const {
+    V p = x[0], g = x[1];
+    if (maximize) g = -g;
+    if (decoupled) p = p * shrink;
+    if (added) g = fma(wd, p, g);
+    Counted<T> mean, squares;
+    if (C::value) {
+      const V zero = V(T(0));
+      const Mask<T> idle = idle_lanes(p, g);
+      mean.take(x[2], idle, keep1);
+      squares.take(x[3], idle & eq(x[2], zero) & gt(x[3], zero), keep2);
+    }
+    const V m = lerp(x[2], g, w1, low);
+    V v = fma(w2 * g, g, x[3] * b2), scale = v;
+    if (C::value) v = squares.put(v);
+    if constexpr (AMSGRAD) x[4] = scale = select(isnan(x[4]), x[4], max(x[4], v));
+    const V root = quick && has_quick_root(scale) ? refined(quick_root(scale), root2, inverse2)
+                                                  : divide(sqrt(scale), root2, inverse2);
+    x[0] = p + rate * m / (root + eps);
+    x[2] = C::value ? mean.put(m) : m;
+    x[3] = v;
+  }
+};
+
 template <class T, bool AMSGRAD> static void adam_step(const Record& r, const double* h) {
   typedef Vec<T> V;
   constexpr int N = AMSGRAD ? 5 : 4;
   const int64_t flags = r.ints[0], width = r.ints[1];
-  const bool maximize = flags & OPTIM_MAXIMIZE, decay = h[OPTIM_WEIGHT_DECAY] != 0;
-  const bool decoupled = decay && (flags & OPTIM_DECOUPLED), added = decay && !decoupled;
   const double beta1 = h[OPTIM_BETA1], beta2 = h[OPTIM_BETA2];
-  const V shrink = V(T(1 - h[OPTIM_LR] * h[OPTIM_WEIGHT_DECAY])), wd = V(T(h[OPTIM_WEIGHT_DECAY]));
-  const V w1 = V(T(1 - beta1)), b2 = V(T(beta2)), w2 = V(T(1 - beta2)), eps = V(T(h[OPTIM_EPS])), zero = V(T(0));
-  const bool low = abs(T(1 - beta1)) < T(0.5);
-  // What is taken of an average that is counted must be exact in double.
-  const double keep1 = 1 - double(T(1 - beta1)), keep2 = T(beta2);
-  const bool countable = low && T(1 - beta1) >= T(0x1p-7) && keep2 >= 0 && keep2 <= 2 && h[OPTIM_EPS] >= 0x1p-40;
-  double last = __builtin_nan("");
-  V rate;
+  const T w1 = T(1 - beta1);
+  AdamUpdate<T, AMSGRAD> u;
+  const bool decay = h[OPTIM_WEIGHT_DECAY] != 0;
+  u.maximize = flags & OPTIM_MAXIMIZE, u.decoupled = decay && (flags & OPTIM_DECOUPLED), u.added = decay && !u.decoupled;
+  u.shrink = V(T(1 - h[OPTIM_LR] * h[OPTIM_WEIGHT_DECAY])), u.wd = V(T(h[OPTIM_WEIGHT_DECAY]));
+  u.w1 = V(w1), u.b2 = V(T(beta2)), u.w2 = V(T(1 - beta2)), u.eps = V(T(h[OPTIM_EPS]));
+  u.low = abs(w1) < T(0.5), u.keep1 = 1 - double(w1), u.keep2 = T(beta2);
+  const bool countable = u.low && w1 >= T(0x1p-7) && u.keep2 >= 0 && u.keep2 <= 2 && h[OPTIM_EPS] >= 0x1p-40;
   bool count = false;
-  V root2, inverse2;
-  bool refinable = false;  // no step of refined(sqrt, root2) leaves the normal numbers
+  double last = __builtin_nan("");
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     const double step = advance_step(a[N]);
     if (step != last) {  // mostly the same for all parameters
       last = step;
       const double adjusted = h[OPTIM_LR] / (1 - __builtin_pow(beta1, step));
-      rate = V(T(-adjusted));
-      count = countable && abs(adjusted) <= 0x1p10;
       const T correction = T(__builtin_pow(1 - __builtin_pow(beta2, step), 0.5));
-      root2 = V(correction), inverse2 = V(1 / correction), refinable = correction >= T(0x1p-30) && correction <= 1;
+      u.rate = V(T(-adjusted)), u.root2 = V(correction), u.inverse2 = V(1 / correction);
+      u.quick = slow_roots && correction >= T(0x1p-30) && correction <= 1;
+      count = countable && abs(adjusted) <= 0x1p10;
     }
-    const auto update = [=](V* x, auto counting) __attribute__((always_inline)) {
-      V p = x[0], g = x[1];
-      if (maximize) g = -g;
-      if (decoupled) p = p * shrink;
-      if (added) g = fma(wd, p, g);
-      Counted<T> mean, squares;
-      if (counting.value) {
-        const Mask<T> idle = idle_lanes(p, g);
-        mean.take(x[2], idle, keep1);
-        squares.take(x[3], idle & eq(x[2], zero) & gt(x[3], zero), keep2);
-      }
-      const V m = lerp(x[2], g, w1, low);
-      V v = fma(w2 * g, g, x[3] * b2), scale = v;
-      if (counting.value) v = squares.put(v);
-      if constexpr (AMSGRAD) x[4] = scale = select(isnan(x[4]), x[4], max(x[4], v));
-      const V root = refinable && has_quick_root(scale) ? refined(quick_root(scale), root2, inverse2)
-                                                      : divide(sqrt(scale), root2, inverse2);
-      x[0] = p + rate * m / (root + eps);
-      x[2] = counting.value ? mean.put(m) : m;
-      x[3] = v;
-    };
-    sweep_counting<T, N, 4>(a, count, int64_t(step), update);
+    sweep_counting<T, N, 4>(a, count, int64_t(step), u);
   }
 }
 
@@ -205,42 +207,43 @@ template <class T, bool CENTERED, bool MOMENTUM> static void rmsprop_step(const 
   const bool low = abs(T(1 - alpha)) < T(0.5);
   const bool countable = low && T(1 - alpha) >= T(0x1p-7) && (!MOMENTUM || (h[OPTIM_BETA2] > 0.5 && h[OPTIM_BETA2] <= 2)) &&
                          abs(h[OPTIM_LR]) <= 0x1p40 && h[OPTIM_EPS] >= 0x1p-40;
+  const double keep_buffer = T(h[OPTIM_BETA2]);
+  const auto update = [=](V* x, auto counting) __attribute__((always_inline)) {
+    V g = x[1];
+    if (maximize) g = -g;
+    if (decay) g = fma(wd, x[0], g);
+    Counted<T> squares, mean, buffer;
+    if (counting.value) {
+      const Mask<T> idle = idle_lanes(x[0], g);
+      Mask<T> alone = idle & gt(x[2], zero);
+      if constexpr (CENTERED) {
+        mean.take(x[3], idle, 1 - double(T(1 - alpha)));
+        alone = alone & eq(x[3], zero);
+      }
+      if constexpr (MOMENTUM) buffer.take(x[N - 1], idle, keep_buffer);
+      squares.take(x[2], alone, T(alpha));
+    }
+    V s = x[2] = fma(w * g, g, x[2] * keep);
+    if constexpr (CENTERED) {
+      const V m = x[3] = lerp(x[3], g, w, low);
+      s = fma(-m, m, s);
+    }
+    const V scale = root(s) + eps;
+    if constexpr (MOMENTUM) {
+      V& b = x[N - 1];
+      b = b * momentum + g / scale;
+      x[0] = fma(rate, b, x[0]);
+    } else {
+      x[0] = x[0] + (rate * g) / scale;
+    }
+    if (counting.value) {
+      x[2] = squares.put(x[2]);
+      if constexpr (CENTERED) x[3] = mean.put(x[3]);
+      if constexpr (MOMENTUM) x[N - 1] = buffer.put(x[N - 1]);
+    }
+  };
   for (const Arg *a = r.list, *end = a + r.nlist; a < end; a += width) {
     const int64_t step = int64_t(advance_step(a[N]));
-    const auto update = [=](V* x, auto counting) __attribute__((always_inline)) {
-      V g = x[1];
-      if (maximize) g = -g;
-      if (decay) g = fma(wd, x[0], g);
-      Counted<T> squares, mean, buffer;
-      if (counting.value) {
-        const Mask<T> idle = idle_lanes(x[0], g);
-        Mask<T> alone = idle & gt(x[2], zero);
-        if constexpr (CENTERED) {
-          mean.take(x[3], idle, 1 - double(T(1 - alpha)));
-          alone = alone & eq(x[3], zero);
-        }
-        if constexpr (MOMENTUM) buffer.take(x[N - 1], idle, T(h[OPTIM_BETA2]));
-        squares.take(x[2], alone, T(alpha));
-      }
-      V s = x[2] = fma(w * g, g, x[2] * keep);
-      if constexpr (CENTERED) {
-        const V m = x[3] = lerp(x[3], g, w, low);
-        s = fma(-m, m, s);
-      }
-      const V scale = root(s) + eps;
-      if constexpr (MOMENTUM) {
-        V& b = x[N - 1];
-        b = b * momentum + g / scale;
-        x[0] = fma(rate, b, x[0]);
-      } else {
-        x[0] = x[0] + (rate * g) / scale;
-      }
-      if (counting.value) {
-        x[2] = squares.put(x[2]);
-        if constexpr (CENTERED) x[3] = mean.put(x[3]);
-        if constexpr (MOMENTUM) x[N - 1] = buffer.put(x[N - 1]);
-      }
-    };
     sweep_counting<T, N, (1u << N) - 4>(a, countable, step, update);
   }
 }
@@ -319,7 +322,7 @@ template <class T> static int list_scale(const Record& r) {
   typedef Vec<T> V;
   const T norm = *(const T*)r.arg[0].data, wanted = T(1) / (norm + T(1e-6)) * T(r.reals[0]);
   const V by = V(wanted > 1 ? T(1) : wanted);  // a NaN stays
-  for (uint32_t k = 0; k < r.nlist; k++) sweep<T, 1, 1>(r.list + k, [=](V* x) { x[0] = x[0] * by; });
+  for (uint32_t k = 0; k < r.nlist; k++) sweep<T, 1, 1, 0>(r.list + k, [=](V* x, auto) __attribute__((always_inline)) { x[0] = x[0] * by; });
   return OK;
 }
 
