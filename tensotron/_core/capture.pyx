@@ -8,6 +8,7 @@ from collections import OrderedDict
 
 cimport cython
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.math cimport signbit
 from libc.stdint cimport int64_t, uint64_t
 from libcpp.vector cimport vector
@@ -18,12 +19,15 @@ from tensotron._core.passes import optimise
 from tensotron._core.program cimport Held, Program
 from tensotron._core.tensor cimport (
     AccumulateGrad, Node, Storage, Tensor, add_edge, as_view, copy_into, empty, empty_of, fill_with, grad_enabled,
-    inference_enabled, materialise, new_storage, next_seq, raise_freed_graph, same_shape, set_geometry)
+    inference_enabled, materialise, new_storage, next_seq, raise_freed_graph, same_shape, set_geometry,
+    tensor_over)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport Recorder, Watch
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject* o)
+    void PyList_SET_ITEM(object items, Py_ssize_t i, PyObject* x)
+    PyObject* PyList_GET_ITEM(object items, Py_ssize_t i)
     PyObject* PyCell_GET(object cell)
     PyObject* PyDict_GetItem(object d, object key)
     ctypedef struct PyTypeObject:
@@ -39,6 +43,14 @@ cdef enum:
 
 cdef object TENSOR = object()    # stands for a tensor in a specification
 cdef object TOO_DEEP = object()  # for what lies too deep to be compared
+
+
+cdef inline void put(list items, Py_ssize_t i, object x) noexcept:
+    """items[i] = x, of a list that is not None and long enough."""
+    cdef PyObject* before = PyList_GET_ITEM(items, i)
+    Py_INCREF(x)
+    PyList_SET_ITEM(items, i, <PyObject*>x)
+    Py_XDECREF(before)
 
 
 # ==== what a call is given ======================================================================
@@ -262,7 +274,7 @@ cdef class Captured:
         if expected is TENSOR:
             if not isinstance(x, Tensor):
                 return False
-            tensors[filled[0]] = x
+            put(tensors, filled[0], x)
             filled[0] += 1
             return True
         return x is expected or same_value(x, expected)
@@ -296,7 +308,7 @@ cdef class Captured:
         """Takes the list of a replay that is over back."""
         cdef Py_ssize_t i
         for i in range(len(tensors)):
-            tensors[i] = None
+            put(tensors, i, None)
         self.room = tensors
         return 0
 
@@ -347,6 +359,7 @@ cdef class Captured:
         cdef list made = self.room_made
         cdef Program program = self.program
         cdef list held = None
+        cdef int status
         if sweep is not None or program.alone():  # what another thread might drop meanwhile
             program.wait()
             held = [(<Tensor>x).storage for x in tensors]
@@ -382,20 +395,19 @@ cdef class Captured:
                 sweep.place(self.fresh_slots[i], t.ptr + sweep.first * self.fresh_sizes[i], self.fresh_sizes[i])
                 continue
             s = new_storage(self.fresh_sizes[i])
-            made[i] = s
+            put(made, i, s)
             program.point(self.fresh_slots[i], s.data)
-        try:
-            if sweep is None:
-                program.run()
-            else:
-                program.run_steps(sweep.count, sweep.slots, sweep.bases, sweep.moves)
-        except Exception:
+        if sweep is None:
+            status = program.go_once()
+        else:
+            status = program.go(sweep.count, sweep.slots, sweep.bases, sweep.moves)
+        if status:
             self.bump(tensors)
             for leaf in self.leaves:
                 if leaf.after >= 0 and leaf.before < 0 and program.failed >= leaf.since:  # forgotten, and not made anew
                     t = leaf.of(tensors)
                     t.grad_ = None
-            raise
+            program.complain(status)
         for i in range(1 if sweep is None else sweep.count):
             self.bump(tensors)
         for leaf in self.leaves:
@@ -411,7 +423,7 @@ cdef class Captured:
         if self.single is not None:
             t = self.tensor(self.single, tensors, made, None)
             for i in range(len(made)):
-                made[i] = None
+                put(made, i, None)
             self.room_made = made
             return t
         return self.build(self.output, tensors, made, [None] * (len(self.results) + 1))
@@ -455,14 +467,14 @@ cdef class Captured:
         return x
 
     cdef Tensor tensor(self, Result r, list tensors, list made, list done):
-        cdef Tensor t = Tensor.__new__(Tensor)
+        cdef Tensor t
+        cdef Storage s
         if r.input >= 0:
-            t.storage = (<Tensor>tensors[r.input]).storage
-            t.ptr = (<Tensor>tensors[r.input]).ptr + r.offset
+            t = <Tensor>tensors[r.input]
+            t = tensor_over(t.storage, t.ptr + r.offset, r.like.dt)
         else:
-            t.storage = <Storage>made[r.made]
-            t.ptr = t.storage.data + r.offset
-        t.dt = r.like.dt
+            s = <Storage>made[r.made]
+            t = tensor_over(s, s.data + r.offset, r.like.dt)
         set_geometry(t, r.like.nd, r.like.sizes, r.like.strides)
         t.inference = r.like.inference
         if r.freed is not None:

@@ -100,16 +100,14 @@ cdef class CapturedNode(Node):
         return tuple([self.gradient(<Result>x, given, made) if x is not None else None for x in how.results])
 
     cdef Tensor gradient(self, Result r, list given, dict made):
-        cdef Tensor t = Tensor.__new__(Tensor)
-        cdef Tensor g
+        cdef Tensor t, g
+        cdef Storage s
         if r.input >= 0:
             g = <Tensor>given[r.input]
-            t.storage = g.storage
-            t.ptr = g.ptr + r.offset
+            t = tensor_over(g.storage, g.ptr + r.offset, r.like.dt)
         else:
-            t.storage = <Storage>made[r.slot]
-            t.ptr = t.storage.data + r.offset
-        t.dt = r.like.dt
+            s = <Storage>made[r.slot]
+            t = tensor_over(s, s.data + r.offset, r.like.dt)
         set_geometry(t, r.like.nd, r.like.sizes, r.like.strides)
         return t
 

@@ -12,7 +12,8 @@ from tensotron._core cimport ndarray as np_
 from tensotron._core.arguments cimport dtype_arg, size_args
 from tensotron._core.creation cimport check_options, finish
 from tensotron._core.tensor cimport (
-    Storage, Tensor, add_method, alias, copy_into, empty, empty_like, fill_with, item_of, record, set_geometry, shape_of)
+    Storage, Tensor, add_method, alias, copy_into, empty, empty_like, fill_with, foreign_storage, item_of, record, set_geometry,
+    shape_of, tensor_over)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
@@ -61,15 +62,8 @@ cdef int array_code(object dtype) except -1:
 
 cdef Tensor foreign(char* data, size_t nbytes, object owner, int code):
     """A tensor on memory that `owner` keeps; its geometry is still to be set."""
-    cdef Tensor t = Tensor.__new__(Tensor)
     backend.uncapturable("a tensor is made on the memory of numpy or of another library")
-    t.storage = Storage.__new__(Storage)
-    t.storage.data = data
-    t.storage.nbytes = nbytes
-    t.storage.owner = owner
-    t.ptr = data
-    t.dt = code
-    return t
+    return tensor_over(foreign_storage(data, nbytes, owner), data, code)
 
 
 cdef int native_code(np_.Array* a) noexcept:
@@ -494,8 +488,7 @@ def legacy(int dt, bint any_dtype, tuple args, dict kwargs):
                 raise TypeError(f"expected {OPTIONS.format(C_NAMES[dt])}) (got {OPTIONS.format(C_NAMES[x.dt])}))")
             return record(alias(x), "AliasBackward0", _same_backward, (x,), None, None)
         if isinstance(first, Storage):
-            t = Tensor.__new__(Tensor)
-            t.storage, t.ptr, t.dt = <Storage>first, (<Storage>first).data, dt
+            t = tensor_over(<Storage>first, (<Storage>first).data, dt)
             s[0] = (<Storage>first).nbytes // backend.item_size(dt)
             set_geometry(t, 1, s, NULL)
             return t

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from tensotron._core cimport dtype as dt_
-from tensotron._core.tensor cimport Storage, Tensor, add_method, alias, fix_storage, set_geometry
+from tensotron._core.tensor cimport Storage, Tensor, add_method, alias, fix_storage, foreign_storage, set_geometry, tensor_over
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
@@ -212,7 +212,8 @@ cdef int code_of_type(DlType t) except -1:
 
 
 cdef Tensor take(DlTensor* d, Foreign holder):
-    cdef Tensor t = Tensor.__new__(Tensor)
+    cdef Tensor t
+    cdef char* data = <char*>d.data + d.byte_offset
     cdef int64_t extent = 1
     cdef int k, code = code_of_type(d.dtype)
     if d.device.type != CPU_DEVICE:
@@ -222,11 +223,7 @@ cdef Tensor take(DlTensor* d, Foreign holder):
             raise RuntimeError(f"Storage size calculation overflowed with sizes={[d.shape[i] for i in range(d.ndim)]} and "
                                f"strides={[d.strides[i] for i in range(d.ndim)]}")
     backend.uncapturable("a tensor is made on the memory of another library")
-    t.storage = Storage.__new__(Storage)
-    t.storage.data = <char*>d.data + d.byte_offset
-    t.storage.owner = holder
-    t.ptr = t.storage.data
-    t.dt = code
+    t = tensor_over(foreign_storage(data, 0, holder), data, code)
     set_geometry(t, d.ndim, d.shape, d.strides)
     for k in range(d.ndim):
         extent += (t.sizes[k] - 1) * t.strides[k]

@@ -41,7 +41,9 @@ cdef class Program:
         if self.long_ < 0:
             self.long_ = backend.are_long(self.records, self.n)
         return self.long_
-    cdef int run_steps(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides) except -1
+    cdef int go_once(self) noexcept
+    cdef int go(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides) noexcept
+    cdef int complain(self, int status) except -1
     cdef int step_through(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides, bint let_go) noexcept nogil
     cdef int wait(self) except -1     # until no other thread runs it: operands must not be moved before
     cdef int run_constants(self, Py_ssize_t n, list slots, list sizes) except -1

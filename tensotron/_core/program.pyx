@@ -146,13 +146,19 @@ cdef class Program:
         return 0
 
     cdef int run(self) except -1:
+        cdef int status = self.go_once()
+        if status:
+            self.complain(status)
+        return 0
+
+    cdef int go_once(self) noexcept:
         cdef vector[int] slots
         cdef vector[char*] bases
         cdef vector[int64_t] strides
-        return self.run_steps(1, slots, bases, strides)
+        return self.go(1, slots, bases, strides)
 
-    cdef int run_steps(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides) except -1:
-        """`count` runs; slots[k] lies strides[k] bytes further on in each."""
+    cdef int go(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides) noexcept:
+        """`count` runs; slots[k] lies strides[k] bytes further on in each. A Status: `complain` raises it."""
         cdef int status
         cdef bint let_go = (count > 1 or self.alone()) and backend.may_let_go()
         self.running, self.forks = let_go, backend.forks()
@@ -164,7 +170,10 @@ cdef class Program:
         self.running = False
         if status:
             self.failed += self.first
-            backend.raise_status(status, self.records + self.failed)
+        return status
+
+    cdef int complain(self, int status) except -1:
+        backend.raise_status(status, self.records + self.failed)
         return 0
 
     cdef int step_through(self, Py_ssize_t count, vector[int]& slots, vector[char*]& bases, vector[int64_t]& strides,

@@ -25,6 +25,10 @@ cdef inline Tensor new_tensor():
     return Tensor.__new__(Tensor)
 
 
+cdef inline Storage new_shell():
+    return <Storage>tt_take(&storage_shells) if storage_shells.n else Storage.__new__(Storage)
+
+
 # The arguments of these two have no references any more, and none must be taken: only members are touched.
 cdef void drop_tensor(Tensor t) noexcept:
     if (<PyObject*>t).ob_type != <PyTypeObject*>Tensor or tensor_shells.n == SHELLS or t.parked or t.attributes != NULL:
@@ -59,16 +63,22 @@ cdef void drop_tensor(Tensor t) noexcept:
 
 
 cdef void drop_storage(Storage s) noexcept:
-    if (<PyObject*>s).ob_type != <PyTypeObject*>Storage or storage_shells.n == SHELLS or s.owner is not None:
+    if (<PyObject*>s).ob_type != <PyTypeObject*>Storage or storage_shells.n == SHELLS:
         free_storage(<PyObject*>s)
         return
     clear_weak_references(<PyObject*>s)
-    if s.data != NULL:
+    if s.owner is not None:
+        s.data = NULL
+        s.owner = None
+    elif s.data != NULL:
         active[0].release(s.data, s.capacity)
     s.data = NULL
     s.nbytes = s.capacity = 0
     s.version = 0
     s.watched = s.fixed = False
+    if storage_shells.n == SHELLS:  # freed in the meantime: what the owner held
+        free_storage(<PyObject*>s)
+        return
     storage_shells.items[storage_shells.n] = <PyObject*>s
     storage_shells.n += 1
 

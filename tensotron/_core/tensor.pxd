@@ -198,6 +198,8 @@ cdef bint set_inference(bint on) noexcept
 
 # ---- making tensors ------------------------------------------------------------------------
 cdef Storage new_storage(size_t nbytes)
+cdef Storage foreign_storage(char* data, size_t nbytes, object owner)  # memory that `owner` keeps
+cdef Tensor tensor_over(Storage s, char* ptr, int dt)                  # whose geometry is still to be set
 cdef Tensor empty(int nd, const int64_t* sizes, int dt)
 cdef Tensor empty_strided(int nd, const int64_t* sizes, const int64_t* strides, int dt)
 cdef Tensor empty_like(Tensor t, int dt)        # dense, strides kept where they are dense

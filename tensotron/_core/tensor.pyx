@@ -130,7 +130,7 @@ cdef class VersionCounter:
 
 
 cdef Storage new_storage(size_t nbytes):
-    cdef Storage s = <Storage>tt_take(&storage_shells) if storage_shells.n else Storage.__new__(Storage)
+    cdef Storage s = new_shell()
     s.data = <char*>active[0].alloc(nbytes, &s.capacity)
     if s.data == NULL:
         backend.refuse_memory(nbytes)
@@ -317,6 +317,18 @@ cdef Tensor empty_like(Tensor t, int dt):
     if (not t.contiguous or not row_major(t)) and dense_strides(t, st):
         return empty_strided(t.nd, t.sizes, st, dt)
     return empty(t.nd, t.sizes, dt)
+
+
+cdef Tensor tensor_over(Storage s, char* ptr, int dt):
+    cdef Tensor t = new_tensor()
+    t.storage, t.ptr, t.dt = s, ptr, dt
+    return t
+
+
+cdef Storage foreign_storage(char* data, size_t nbytes, object owner):
+    cdef Storage s = new_shell()
+    s.data, s.nbytes, s.owner = data, nbytes, owner
+    return s
 
 
 cdef Tensor empty_of(object sizes, int dt):

@@ -151,7 +151,9 @@ __attribute__((noinline)) static int64_t row_blocks(int64_t n, int64_t k, const 
 }
 template <class T> static void row_rest(const Problem<T>& p, int64_t j) {
   const Tail<T> tail(p.n - j);
-  Reg<T> v = dot_block<T, 1>(p.k, p.a.data, 0, 1, p.b.data + j * p.b.cs, p.b.cs, p.n - j);
+  const T* const b = p.b.data + j * p.b.cs;
+  Reg<T> v = p.n - j <= LANE<T> ? dot_few<T>(p.k, p.a.data, b, p.b.cs, p.n - j)
+                                : dot_block<T, 1>(p.k, p.a.data, 0, 1, b, p.b.cs, p.n - j);
   if (p.d.data) v = v + load(p.d.data + j, tail);
   store(p.c.data + j, p.activation == GEMM_RELU ? activate<T>(v, GEMM_RELU) : v, tail);
 }
@@ -209,8 +211,31 @@ template <class T> static inline int next_width(int64_t left, int nv) {
   return left > 3 * WIDTH<T> && nv == 4 ? 4 : left > WIDTH<T> ? 2 : 1;
 }
 
+// k = 1, nothing added: every row a multiple of one, written whole.
+template <class T> static void run_outer(const Problem<T>& p) {
+  constexpr int64_t W = WIDTH<T>, U = 4;
+  int64_t j = 0;
+  for (; j + U * W <= p.n; j += U * W) {
+    Reg<T> b[U];
+#pragma GCC unroll 4
+    for (int u = 0; u < U; ++u) b[u] = load(p.b.data + j + u * W);
+    for (int64_t i = 0; i < p.m; ++i) {
+      const Reg<T> a = broadcast(p.a.data[i * p.a.rs]);
+#pragma GCC unroll 4
+      for (int u = 0; u < U; ++u) store(p.c.data + i * p.c.rs + j + u * W, fma<T>(a, b[u], Reg<T>{}));
+    }
+  }
+  for (; j < p.n; j += W) {
+    const Tail<T> tail(p.n - j < W ? p.n - j : W);
+    const Reg<T> b = load(p.b.data + j, tail);
+    for (int64_t i = 0; i < p.m; ++i)
+      store(p.c.data + i * p.c.rs + j, fma<T>(broadcast(p.a.data[i * p.a.rs]), b, Reg<T>{}), tail);
+  }
+}
+
 // Outer products by register tiles, small and plain: no packing, one block of k.
 template <class T> static void run_small(const Problem<T>& p) {
+  if (p.k == 1 && !p.d.data && p.activation == GEMM_NONE) return run_outer(p);
   constexpr int W = WIDTH<T>;
   const int nv = p.m <= MAX_MR_WIDE ? 4 : 2;
   const RowPanels panels(p.m, nv == 4 ? MAX_MR_WIDE : MAX_MR);

@@ -121,6 +121,34 @@ template <class T> TENSOTRON_INLINE Reg<T> dot_row(int64_t k, const T* a, const 
   return total;
 }
 
+// sums[j] = a . b column j, for at most LANE columns, in dot_row's order.
+template <class T> static inline Reg<T> dot_few(int64_t k, const T* a, const T* b, int64_t ldb, int64_t columns) {
+  constexpr int W = WIDTH<T>, L = LANE<T>;
+  const T* y[L];
+  for (int j = 0; j < L; ++j) y[j] = b + (j < columns ? j : 0) * ldb;
+  Reg<T> total = {};
+  for (int64_t k0 = 0; k0 < k; k0 += DOT_K) {
+    const int64_t end = k - k0 < DOT_K ? k : k0 + DOT_K;
+    Reg<T> acc[L];
+#pragma GCC unroll 4
+    for (int j = 0; j < L; ++j) acc[j] = Reg<T>{};
+    int64_t p = k0;
+    for (; p + W <= end; p += W) {
+      const Reg<T> x = load(a + p);
+#pragma GCC unroll 4
+      for (int j = 0; j < L; ++j) acc[j] = fma<T>(x, load(y[j] + p), acc[j]);
+    }
+    if (p < end) {
+      const Tail<T> tail(end - p);
+      const Reg<T> x = load(a + p, tail);
+#pragma GCC unroll 4
+      for (int j = 0; j < L; ++j) acc[j] = fma<T>(x, load(y[j] + p, tail), acc[j]);
+    }
+    total = total + sum_few<T>(acc);
+  }
+  return total;
+}
+
 // dot_row for k = LANE and columns one after the other: a register holds WIDTH / LANE of them. x: spread_lane of the row.
 template <class T> TENSOTRON_INLINE Reg<T> dot_lanes(Reg<T> x, const T* b) {
   constexpr int W = WIDTH<T>, L = LANE<T>;
