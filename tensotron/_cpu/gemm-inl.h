@@ -115,20 +115,27 @@ template <class T> static inline bool is_unscaled(const Problem<T>& p) {
 }
 
 // Functions of a row: four registers at a time, since one alone waits for its own chain of instructions.
-template <class T> static void activate_row(T* c, int64_t n, int activation) {
+template <class T, int ACTIVATION> static void activate_row(T* c, int64_t n) {
   constexpr int64_t W = WIDTH<T>, U = 4;
   int64_t j = 0;
   for (; j + U * W <= n; j += U * W) {
     Reg<T> v[U];
 #pragma GCC unroll 4
-    for (int u = 0; u < U; ++u) v[u] = activate<T>(load(c + j + u * W), activation);
+    for (int u = 0; u < U; ++u) v[u] = activate<T>(load(c + j + u * W), ACTIVATION);
 #pragma GCC unroll 4
     for (int u = 0; u < U; ++u) store(c + j + u * W, v[u]);
   }
   for (; j < n; j += W) {
     const Tail<T> tail(n - j < W ? n - j : W);
-    store(c + j, activate<T>(load(c + j, tail), activation), tail);
+    store(c + j, activate<T>(load(c + j, tail), ACTIVATION), tail);
   }
+}
+// The functions that micro-kernels do not have, of a block of C that is complete.
+template <class T> static void activate_block(const Problem<T>& p, int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
+  const auto run = p.activation == GEMM_TANH ? activate_row<T, GEMM_TANH> : activate_row<T, GEMM_SIGMOID>;
+  T* c = p.c.data + i0 * p.c.rs + j0;
+  if (p.c.rs == cols) return run(c, rows * cols);
+  for (int64_t i = 0; i < rows; ++i, c += p.c.rs) run(c, cols);
 }
 
 // WIDTH columns of one row, and those that remain.
@@ -163,7 +170,7 @@ template <class T> static void run_row(const Problem<T>& p) {
   const bool relu = p.activation == GEMM_RELU;
   const int64_t j = p.n < WIDTH<T> ? 0 : row_blocks<T>(p.n, p.k, p.a.data, p.b.data, p.b.cs, p.d.data, p.c.data, relu);
   if (j < p.n) row_rest(p, j);
-  if (p.activation > GEMM_RELU) activate_row(p.c.data, p.n, p.activation);
+  if (p.activation > GEMM_RELU) activate_block(p, 0, 1, 0, p.n);
 }
 
 template <class T> static int run_dot(const Problem<T>& p) {
@@ -181,11 +188,6 @@ template <class T> static int run_dot(const Problem<T>& p) {
     run_dots<T, QUARTER>(p);
   }
   return OK;
-}
-
-// The micro-kernel writes C itself, unless scaling, strides or a function call for `finish`.
-template <class T> static inline bool is_plain(const Problem<T>& p) {
-  return is_unscaled(p) && p.activation <= GEMM_RELU;
 }
 
 template <class T>
@@ -214,22 +216,25 @@ template <class T> static inline int next_width(int64_t left, int nv) {
 // k = 1, nothing added: every row a multiple of one, written whole.
 template <class T> static void run_outer(const Problem<T>& p) {
   constexpr int64_t W = WIDTH<T>, U = 4;
+  const T *const a = p.a.data, *const b = p.b.data;
+  const int64_t m = p.m, n = p.n, step = p.a.rs, ldc = p.c.rs;
   int64_t j = 0;
-  for (; j + U * W <= p.n; j += U * W) {
-    Reg<T> b[U];
+  for (; j + U * W <= n; j += U * W) {
+    Reg<T> bv[U];
 #pragma GCC unroll 4
-    for (int u = 0; u < U; ++u) b[u] = load(p.b.data + j + u * W);
-    for (int64_t i = 0; i < p.m; ++i) {
-      const Reg<T> a = broadcast(p.a.data[i * p.a.rs]);
+    for (int u = 0; u < U; ++u) bv[u] = load(b + j + u * W);
+    T* c = p.c.data + j;
+    for (int64_t i = 0; i < m; ++i, c += ldc) {
+      const Reg<T> av = broadcast(a[i * step]);
 #pragma GCC unroll 4
-      for (int u = 0; u < U; ++u) store(p.c.data + i * p.c.rs + j + u * W, fma<T>(a, b[u], Reg<T>{}));
+      for (int u = 0; u < U; ++u) store(c + u * W, fma<T>(av, bv[u], Reg<T>{}));
     }
   }
-  for (; j < p.n; j += W) {
-    const Tail<T> tail(p.n - j < W ? p.n - j : W);
-    const Reg<T> b = load(p.b.data + j, tail);
-    for (int64_t i = 0; i < p.m; ++i)
-      store(p.c.data + i * p.c.rs + j, fma<T>(broadcast(p.a.data[i * p.a.rs]), b, Reg<T>{}), tail);
+  for (; j < n; j += W) {
+    const Tail<T> tail(n - j < W ? n - j : W);
+    const Reg<T> bv = load(b + j, tail);
+    T* c = p.c.data + j;
+    for (int64_t i = 0; i < m; ++i, c += ldc) store(c, fma<T>(broadcast(a[i * step]), bv, Reg<T>{}), tail);
   }
 }
 
@@ -265,11 +270,12 @@ template <class T> static int run_tiles(const Problem<T>& p) {
   constexpr int W = WIDTH<T>;
   constexpr int PADDED_ROWS = (MAX_MR + W - 1) / W * W;
   constexpr int WIDEST = 2 * MAX_MR > 4 * MAX_MR_WIDE ? 2 * MAX_MR : 4 * MAX_MR_WIDE;
-  const bool plain = is_plain(p);
+  const bool plain = is_unscaled(p);  // micro-kernels write C themselves
   const bool big = p.k * p.n * int64_t(sizeof(T)) > 64 * 1024;
   const bool pack_tail = !Tail<T>::cheap && p.n % W != 0;
   if (plain && !big && p.b.cs == 1 && !pack_tail && p.k <= KC<T>) {
     run_small(p);
+    if (p.activation > GEMM_RELU) activate_block(p, 0, p.m, 0, p.n);
     return OK;
   }
 
@@ -339,6 +345,7 @@ template <class T> static int run_tiles(const Problem<T>& p) {
           }
           j += cols;
         }
+        if (plain && last && p.activation > GEMM_RELU) activate_block(p, row, rows, jc, nb);
       }
       if (p.k == 0) break;
     }
