@@ -459,7 +459,7 @@ template <class T> static int run_real(const Record& r) {
   // C^T = B^T A^T where C is adjacent along M, and where a narrow C would waste most of each register
   // and A^T needs no transposing (few of k do not pay for writing C by columns).
   if (p.m > 1 && (p.n == 1 || (p.c.cs != 1 && p.c.rs == 1) ||
-                  (p.n <= WIDTH<T> / 4 && p.m >= WIDTH<T> && p.a.rs == 1 && p.k >= 8))) {
+                  (p.n <= WIDTH<T> / 2 && p.m >= WIDTH<T> && p.a.rs == 1 && p.k >= (p.n <= WIDTH<T> / 4 ? 8 : 4 * p.n)))) {
     const Problem<T> q = p;
     p.m = q.n;
     p.n = q.m;

@@ -39,6 +39,25 @@ static void pack_transposed(const T* src, int64_t step, int64_t n, int64_t k, T*
     for (int j = 0; j < W; ++j) dst[i * ld + j] = src[i + (j < n ? j : n - 1) * step];
 }
 
+// The reverse: dst[i + j * step] = src[i * ld + j] for i < k, j < n.
+template <class T>
+static void unpack_transposed(const T* src, int64_t ld, int64_t n, int64_t k, T* dst, int64_t step) {
+  constexpr int W = WIDTH<T>, L = LANE<T>;
+  int64_t i = 0;
+  for (; i + L <= k; i += L) {
+    Reg<T> r[L];
+    T lines[L * W];
+#pragma GCC unroll 4
+    for (int j = 0; j < L; ++j) r[j] = load(src + (i + j) * ld);
+    transpose_lanes<T>(r);
+#pragma GCC unroll 4
+    for (int j = 0; j < L; ++j) store(lines + j * W, r[j]);
+    for (int64_t j = 0; j < n; ++j) __builtin_memcpy(dst + i + j * step, lines + j % L * W + j / L * L, L * sizeof(T));
+  }
+  for (; i < k; ++i)
+    for (int64_t j = 0; j < n; ++j) dst[i + j * step] = src[i * ld + j];
+}
+
 // Rows are cut into `count` panels that differ by at most one row.
 struct RowPanels {
   int64_t count, base, extra;

@@ -215,6 +215,12 @@ template <class T> static int cross_entropy_run(const Record& r) {
   softmax_drive<T>(r, [&](int64_t at) { row_class_stats(x + at, s.C, maximum + term_of(at), log_sum + term_of(at)); },
                    [&](int64_t at, int64_t step, Across<T> lanes) {
                      column_stats(x + at, s.C, step, lanes, maximum + term_of(at), log_sum + term_of(at));
+                   },
+                   [&](int64_t at, int64_t rows) {
+                     constexpr int W = Vec<T>::size;
+                     alignas(64) T t[SHORT_DIM<T> * W];
+                     gemm::pack_transposed(x + at, s.C, rows, s.C, t, W);
+                     column_stats(t, s.C, W, Across<T>{int(rows)}, maximum + term_of(at), log_sum + term_of(at));
                    });
   ClassLoss<T> loss(s, (T*)r.arg[0].data);
   for (int64_t n = 0; n < s.N; n++)
@@ -244,6 +250,14 @@ template <class T> static int cross_entropy_backward_run(const Record& r) {
     const T grad = term_gradient(s, g, total, i);
     return weight ? grad * weight[c] : grad;
   };
+  const auto columns = [&](T* to, const T* from, int64_t step, Across<T> lanes, int64_t i) {
+    alignas(64) T f[V::size] = {};
+    for (int k = 0; k < lanes.n; k++) f[k] = factor(i + k);
+    const V scale = V::load(f), m = V::load(maximum + i, lanes.n), l = V::load(log_sum + i, lanes.n);
+    for (int64_t c = 0; c < s.C; c++) lanes.store(exp(lanes.load(from + c * step) - m - l) * scale, to + c * step);
+    for (int k = 0; k < lanes.n; k++)
+      if (target[i + k] != s.ignored) to[k + target[i + k] * step] -= f[k];
+  };
   softmax_drive<T>(r,
     [&](int64_t at) {
       const int64_t i = term_of(at);
@@ -254,15 +268,12 @@ template <class T> static int cross_entropy_backward_run(const Record& r) {
       });
       if (target[i] != s.ignored) gx[at + target[i]] -= f;
     },
-    [&](int64_t at, int64_t step, Across<T> lanes) {
-      const int64_t i = term_of(at);
-      alignas(64) T f[V::size] = {};
-      for (int k = 0; k < lanes.n; k++) f[k] = factor(i + k);
-      const V scale = V::load(f), m = V::load(maximum + i, lanes.n), l = V::load(log_sum + i, lanes.n);
-      for (int64_t c = 0; c < s.C; c++)
-        lanes.store(exp(lanes.load(x + at + c * step) - m - l) * scale, gx + at + c * step);
-      for (int k = 0; k < lanes.n; k++)
-        if (target[i + k] != s.ignored) gx[at + k * lanes.stride + target[i + k] * step] -= f[k];
+    [&](int64_t at, int64_t step, Across<T> lanes) { columns(gx + at, x + at, step, lanes, term_of(at)); },
+    [&](int64_t at, int64_t rows) {
+      alignas(64) T t[SHORT_DIM<T> * V::size];
+      gemm::pack_transposed(x + at, s.C, rows, s.C, t, V::size);
+      columns(t, t, V::size, Across<T>{int(rows)}, term_of(at));
+      gemm::unpack_transposed(t, V::size, rows, s.C, gx + at, s.C);
     });
   return OK;
 }

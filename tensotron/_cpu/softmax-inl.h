@@ -7,13 +7,16 @@
 //                       softmax: y (g - sum g y)         log_softmax: g - exp(y) sum g
 //
 // y may be x, and gx may be g. As in torch, a row with NaN or +inf, or of -inf only, gives NaN.
-// Long rows (inner 1) run along the row; otherwise vectors lie across rows, gathered where inner is 1 and
-// the rows are too short to fill a vector.
+// Long rows (inner 1) run along the row; otherwise vectors lie across rows, which are transposed where inner is 1 and
+// they are short.
 #pragma once
 #include "fold-inl.h"
+#include "gemm_pack-inl.h"
 #include "parallel.h"
 
 namespace tensotron { namespace TENSOTRON_ISA {
+
+template <class T> constexpr int64_t SHORT_DIM = 2 * Vec<T>::size;  // elements
 
 enum SoftmaxOp : uint16_t { SOFTMAX = 0, LOG_SOFTMAX = 1 };
 
@@ -68,26 +71,11 @@ template <class T, bool LOG> static void softmax_backward_row(T* gx, const T* g,
 
 // ---- across rows ----------------------------------------------------------------------------
 
-// A vector of n elements `stride` apart.
+// The first n lanes of a vector.
 template <class T> struct Across {
   int n;
-  int64_t stride;
-  TENSOTRON_MEMBER Vec<T> load(const T* p) const {
-    if (stride == 1) return n == Vec<T>::size ? Vec<T>::load(p) : Vec<T>::load(p, n);
-    alignas(64) T t[Vec<T>::size] = {};
-    for (int i = 0; i < n; i++) t[i] = p[i * stride];
-    return Vec<T>::load(t);
-  }
-  TENSOTRON_MEMBER void store(Vec<T> v, T* p) const {
-    if (stride == 1) {
-      if (n == Vec<T>::size) v.store(p);
-      else v.store(p, n);
-      return;
-    }
-    alignas(64) T t[Vec<T>::size];
-    v.store(t);
-    for (int i = 0; i < n; i++) p[i * stride] = t[i];
-  }
+  TENSOTRON_MEMBER Vec<T> load(const T* p) const { return n == Vec<T>::size ? Vec<T>::load(p) : Vec<T>::load(p, n); }
+  TENSOTRON_MEMBER void store(Vec<T> v, T* p) const { n == Vec<T>::size ? v.store(p) : v.store(p, n); }
 };
 
 template <class T, bool LOG> static void softmax_columns(T* y, const T* x, int64_t dim, int64_t step, Across<T> lanes) {
@@ -119,8 +107,10 @@ static void softmax_backward_columns(T* gx, const T* g, const T* y, int64_t dim,
 
 // ---- both -----------------------------------------------------------------------------------
 
-// row(offset) for every row, or columns(offset, step, lanes) for every vector of rows.
-template <class T, class Row, class Columns> static inline void softmax_drive(const Record& r, Row row, Columns columns) {
+// row(offset) for every row, columns(offset, step, lanes) for every vector of rows, or short_rows(offset, rows) for as many
+// neighbouring rows of at most SHORT_DIM.
+template <class T, class Row, class Columns, class ShortRows>
+static inline void softmax_drive(const Record& r, Row row, Columns columns, ShortRows short_rows) {
   const int64_t outer = r.ints[0], dim = r.ints[1], inner = r.ints[2];
   constexpr int64_t W = Vec<T>::size;
   if (outer == 0 || dim == 0 || inner == 0) return;
@@ -135,34 +125,48 @@ template <class T, class Row, class Columns> static inline void softmax_drive(co
     const int64_t strips = (inner + W - 1) / W;
     share(outer * strips, [&](int64_t u) {
       const int64_t c = u % strips * W;
-      columns(u / strips * dim * inner + c, inner, Across<T>{(int)(inner - c < W ? inner - c : W), 1});
+      columns(u / strips * dim * inner + c, inner, Across<T>{(int)(inner - c < W ? inner - c : W)});
     });
-  } else if (dim < W && outer > 1) {
-    share((outer + W - 1) / W, [&](int64_t u) {
-      const int64_t o = u * W;
-      columns(o * dim, 1, Across<T>{(int)(outer - o < W ? outer - o : W), dim});
-    });
+  } else if (dim <= SHORT_DIM<T> && outer > 1) {
+    share((outer + W - 1) / W, [&](int64_t u) { short_rows(u * W * dim, outer - u * W < W ? outer - u * W : W); });
   } else {
     share(outer, [&](int64_t o) { row(o * dim); });
   }
 }
 
 template <class T, bool LOG> static int softmax_run(const Record& r) {
+  constexpr int64_t W = Vec<T>::size;
   T* y = (T*)r.arg[0].data;
   const T* x = (const T*)r.arg[1].data;
   const int64_t dim = r.ints[1];
-  softmax_drive<T>(r, [=](int64_t at) { softmax_row<T, LOG>(y + at, x + at, dim); },
-                   [=](int64_t at, int64_t step, Across<T> lanes) { softmax_columns<T, LOG>(y + at, x + at, dim, step, lanes); });
+  softmax_drive<T>(
+      r, [=](int64_t at) { softmax_row<T, LOG>(y + at, x + at, dim); },
+      [=](int64_t at, int64_t step, Across<T> lanes) { softmax_columns<T, LOG>(y + at, x + at, dim, step, lanes); },
+      [=](int64_t at, int64_t rows) {
+        alignas(64) T t[SHORT_DIM<T> * W];
+        gemm::pack_transposed(x + at, dim, rows, dim, t, W);
+        softmax_columns<T, LOG>(t, t, dim, W, Across<T>{int(W)});
+        gemm::unpack_transposed(t, W, rows, dim, y + at, dim);
+      });
   return OK;
 }
 template <class T, bool LOG> static int softmax_backward_run(const Record& r) {
+  constexpr int64_t W = Vec<T>::size;
   T* gx = (T*)r.arg[0].data;
   const T *g = (const T*)r.arg[1].data, *y = (const T*)r.arg[2].data;
   const int64_t dim = r.ints[1];
-  softmax_drive<T>(r, [=](int64_t at) { softmax_backward_row<T, LOG>(gx + at, g + at, y + at, dim); },
-                   [=](int64_t at, int64_t step, Across<T> lanes) {
-                     softmax_backward_columns<T, LOG>(gx + at, g + at, y + at, dim, step, lanes);
-                   });
+  softmax_drive<T>(
+      r, [=](int64_t at) { softmax_backward_row<T, LOG>(gx + at, g + at, y + at, dim); },
+      [=](int64_t at, int64_t step, Across<T> lanes) {
+        softmax_backward_columns<T, LOG>(gx + at, g + at, y + at, dim, step, lanes);
+      },
+      [=](int64_t at, int64_t rows) {
+        alignas(64) T gt[SHORT_DIM<T> * W], yt[SHORT_DIM<T> * W];
+        gemm::pack_transposed(g + at, dim, rows, dim, gt, W);
+        gemm::pack_transposed(y + at, dim, rows, dim, yt, W);
+        softmax_backward_columns<T, LOG>(gt, gt, yt, dim, W, Across<T>{int(W)});
+        gemm::unpack_transposed(gt, W, rows, dim, gx + at, dim);
+      });
   return OK;
 }
 
