@@ -198,6 +198,19 @@ static int row_general(const Record& r, RowFn fn) {
   return OK;
 }
 
+// to[0..n) = the number at `from`, of 4 or 8 bytes.
+static inline void spread_number(char* to, const char* from, int64_t n, int64_t item) {
+  if (item == 4) {
+    uint32_t v;
+    __builtin_memcpy(&v, from, 4);
+    for (int64_t j = 0; j < n; ++j) reinterpret_cast<uint32_t*>(to)[j] = v;
+  } else {
+    uint64_t v;
+    __builtin_memcpy(&v, from, 8);
+    for (int64_t j = 0; j < n; ++j) reinterpret_cast<uint64_t*>(to)[j] = v;
+  }
+}
+
 // Short rows of operands that are dense, or the same in every row, or one number in each: as many rows as fit a tile make one
 // run, for which the others are written out. False if the operands are not of these kinds.
 static bool short_rows(const Record& r, RowFn fn) {
@@ -211,18 +224,7 @@ static bool short_rows(const Record& r, RowFn fn) {
   }
   alignas(64) char tile[MAX_ARGS][TILE * 8];
   const auto spread = [&](char* to, const Arg& a, int64_t row, int64_t count) {  // one number for each row
-    for (int64_t i = 0; i < count; ++i) {
-      const char* from = a.data + (row + i) * a.stride[0] * item;
-      if (item == 4) {
-        uint32_t v;
-        __builtin_memcpy(&v, from, 4);
-        for (int64_t j = 0; j < n; ++j) reinterpret_cast<uint32_t*>(to)[i * n + j] = v;
-      } else {
-        uint64_t v;
-        __builtin_memcpy(&v, from, 8);
-        for (int64_t j = 0; j < n; ++j) reinterpret_cast<uint64_t*>(to)[i * n + j] = v;
-      }
-    }
+    for (int64_t i = 0; i < count; ++i) spread_number(to + i * n * item, a.data + (row + i) * a.stride[0] * item, n, item);
   };
   for (int k = 1; k < nargs; ++k) {
     const Arg& a = r.arg[k];
@@ -297,15 +299,39 @@ static bool run_bytes(const Record& r) {
   return true;
 }
 
+// One run of at most a tile, of operands that are dense or, those in the mask, one number.
+__attribute__((noinline)) static void run_with_numbers(const Record& r, RowFn fn, unsigned numbers) {
+  alignas(64) char tile[MAX_ARGS][TILE * 8];
+  const int64_t n = r.size[0], item = item_size(r.compute);
+  const void* in[MAX_ARGS];
+  for (int k = 1; k < r.nout + r.nin; ++k) {
+    in[k - 1] = r.arg[k].data;
+    if (!(numbers >> k & 1)) continue;
+    in[k - 1] = tile[k];
+    alignas(8) char number[8];
+    convert_fn(r.compute, r.arg[k].dtype)(number, 1, r.arg[k].data, 0, 1);
+    spread_number(tile[k], number, n, item);
+  }
+  fn(r.arg[0].data, in, n, r, false);
+}
+
 static int row_part(const Record& r, RowFn fn) {
   if (r.compute == I64 && run_bytes(r)) return OK;
   if (r.ndim == 1) {
     const int nargs = r.nout + r.nin;
     bool dense = true;
+    unsigned numbers = 0;
     const void* in[MAX_ARGS];
     for (int k = 0; k < nargs; ++k) {
-      dense &= r.arg[k].stride[0] == 1 && r.arg[k].dtype == r.compute;
-      in[k] = r.arg[k].data;
+      const Arg& a = r.arg[k];
+      const bool same = a.dtype == r.compute, whole = a.stride[0] == 1 || r.size[0] == 1;
+      dense &= (same && whole) || (k > 0 && (a.stride[0] == 0 || r.size[0] == 1) && r.size[0] <= TILE);
+      numbers |= unsigned(!(same && whole)) << k;
+      in[k] = a.data;
+    }
+    if (dense && numbers) {
+      if (r.size[0]) run_with_numbers(r, fn, numbers);
+      return OK;
     }
     if (dense) {
       const int64_t item = item_size(r.compute);

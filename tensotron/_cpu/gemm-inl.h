@@ -90,13 +90,30 @@ static void finish(const Problem<T>& p, const T* sums, int64_t ld, int64_t i0, i
     }
 }
 
+template <class T> static inline bool is_unscaled(const Problem<T>& p) {
+  return p.c.cs == 1 && p.alpha == T(1) && (!p.d.data || (p.beta == T(1) && p.d.cs == 1));
+}
+
 // Both operands adjacent along k, MI rows at a time.
 template <class T, int MI> static void run_dots(const Problem<T>& p) {
   constexpr int W = WIDTH<T>, NJ = W / MI;
+  constexpr bool BY_LANES = NJ == LANE<T> && MI > 1;  // a lane of the sums is a row's, and goes where it belongs
+  const bool by_lanes = BY_LANES && is_unscaled(p) && p.activation <= GEMM_RELU && p.n % NJ == 0;
+  const Reg<T> floor = broadcast(p.activation == GEMM_RELU ? T(0) : T(-__builtin_inf()));
   T sums[W * MI];
   for (int64_t i = 0; i < p.m; i += MI) {
     const T* a = p.a.data + i * p.a.rs;
     const int64_t rows = p.m - i < MI ? p.m - i : MI;
+    if constexpr (BY_LANES) {
+      for (int64_t j = 0; by_lanes && j < p.n; j += NJ) {
+        Reg<T> v = dot_block<T, MI>(p.k, a, p.a.rs, rows, p.b.data + j * p.b.cs, p.b.cs, NJ);
+        if (p.d.data) v = v + load_lanes<T>([&](int l) { return p.d.data + (i + (l < rows ? l : 0)) * p.d.rs + j; });
+        T block[W];
+        store(block, max_or_second<T>(floor, v));
+        for (int64_t l = 0; l < rows; ++l) __builtin_memcpy(p.c.data + (i + l) * p.c.rs + j, block + l * NJ, NJ * sizeof(T));
+      }
+      if (by_lanes) continue;
+    }
     for (int64_t j0 = 0; j0 < p.n; j0 += W) {
       const int64_t cols = p.n - j0 < W ? p.n - j0 : W;
       for (int64_t j = 0; j < cols; j += NJ) {
@@ -108,10 +125,6 @@ template <class T, int MI> static void run_dots(const Problem<T>& p) {
       finish(p, sums, W, i, rows, j0, cols, true, true);
     }
   }
-}
-
-template <class T> static inline bool is_unscaled(const Problem<T>& p) {
-  return p.c.cs == 1 && p.alpha == T(1) && (!p.d.data || (p.beta == T(1) && p.d.cs == 1));
 }
 
 // Functions of a row: four registers at a time, since one alone waits for its own chain of instructions.

@@ -81,14 +81,17 @@ static inline Reg<T> dot_block(int64_t k, const T* a, int64_t lda, int64_t mi, c
   Reg<T> total = {};
   for (int64_t k0 = 0; k0 < k; k0 += DOT_K) {
     const int64_t n = k - k0 < DOT_K ? k - k0 : DOT_K;
-    Reg<T> acc[W];
+    if (mi == MI && nj == W / MI) {
+      Reg<T> acc[W];  // in registers, as that of fewer, which is indexed, cannot be
 #pragma GCC unroll 16
-    for (int i = 0; i < W; ++i) acc[i] = Reg<T>{};
-    if (mi == MI && nj == W / MI)
+      for (int i = 0; i < W; ++i) acc[i] = Reg<T>{};
       dot_rows<T, MI>(n, a + k0, lda, b + k0, ldb, acc);
-    else
+      total = total + sum_lanes<T>(acc);
+    } else {
+      Reg<T> acc[W] = {};
       dot_rows<T, MI>(n, a + k0, lda, mi, b + k0, ldb, nj, acc);
-    total = total + sum_lanes<T>(acc);
+      total = total + sum_lanes<T>(acc);
+    }
   }
   return total;
 }
