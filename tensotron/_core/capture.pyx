@@ -120,6 +120,7 @@ cdef bint same_spec(list a, list b) except -1:
     return True
 
 
+@cython.final
 cdef class Input:
     """What a tensor given to the call has to be like."""
     cdef type kind
@@ -192,6 +193,7 @@ cdef bint alone(list tensors, list inputs) except -1:
 
 
 # ==== one captured call =========================================================================
+@cython.final
 cdef class Leaf:
     """A tensor whose .grad the call reads or writes."""
     cdef Tensor tensor             # None: an input
@@ -213,6 +215,7 @@ cdef class Leaf:
         return self.tensor if self.tensor is not None else <Tensor>tensors[self.input]
 
 
+@cython.final
 cdef class Result:
     """A tensor among the results."""
     cdef int slot, input, leaf, live
@@ -220,8 +223,10 @@ cdef class Result:
     cdef int64_t offset
     cdef Tensor like               # its geometry; for one from outside: itself
     cdef str freed                 # name of the node of a result whose graph is gone
+    cdef FreedNode spare           # that of the last result
 
 
+@cython.final
 cdef class FreedNode(Node):
     """History of a result whose backward has run already."""
 
@@ -478,7 +483,9 @@ cdef class Captured:
         set_geometry(t, r.like.nd, r.like.sizes, r.like.strides)
         t.inference = r.like.inference
         if r.freed is not None:
-            t.grad_fn_ = freed_node(r.freed, t.dt)
+            if r.spare is None or Py_REFCNT(<PyObject*>r.spare) > 1 or not is_blank(r.spare):
+                r.spare = freed_node(r.freed, t.dt)
+            t.grad_fn_ = r.spare
         elif r.live >= 0:
             if done[len(self.results)] is None:
                 done[len(self.results)] = self.backward.node(tensors, made)
@@ -500,6 +507,12 @@ cdef FreedNode freed_node(str name, int dt):
     node.out_dtype = dt
     node.released = True
     return node
+
+
+cdef bint is_blank(FreedNode node) noexcept:
+    """Whether nobody has hung anything on the node."""
+    return (node.tensor_hooks is None and node.pre_hooks is None and node.post_hooks is None and node.retain is None
+            and node.metadata is None and node.view == NULL)
 
 
 cdef list guards_of(list held):

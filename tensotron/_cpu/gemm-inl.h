@@ -321,6 +321,7 @@ template <class T> static int run_tiles(const Problem<T>& p) {
     abuf = static_cast<T*>(scratch(SCRATCH_PACK_A, PADDED_ROWS * kc * sizeof(T)));
     if (!abuf) return OUT_OF_MEMORY;
   }
+  const bool bare = p.c.rs == 1 && p.alpha == T(1) && !p.d.data && p.activation == GEMM_NONE;  // of which C holds the transpose
   const bool prefetch_c = p.m * p.n * int64_t(sizeof(T)) >= 1024 * 1024;
   T tile[WIDEST * W];
 
@@ -354,7 +355,11 @@ template <class T> static int run_tiles(const Problem<T>& p) {
             run(kn, a, rs, cs, b, ldb, out, lanes);
           } else {
             run(kn, a, rs, cs, b, ldb, {tile, width, nullptr, 0, T(0)}, lanes);
-            finish(p, tile, width, row, rows, jc + j, cols, first, last);
+            if (bare && first && last)
+              for (int64_t l = 0; l < cols; l += W)
+                unpack_transposed(tile + l, width, cols - l < W ? cols - l : W, rows, p.c.data + row + (jc + j + l) * p.c.cs, p.c.cs);
+            else
+              finish(p, tile, width, row, rows, jc + j, cols, first, last);
           }
           j += cols;
         }
