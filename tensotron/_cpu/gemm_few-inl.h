@@ -16,13 +16,17 @@ namespace gemm {
 
 constexpr int FEW_STRIPS = 2;  // of two registers of rows
 
+// Pays where run_tiles would pack B, which takes the time of some eight rows more, and few lanes stay idle.
 template <class T> static inline bool is_few_rows(const Problem<T>& p) {
   constexpr int W = WIDTH<T>;
-  const int64_t width = (p.m > W ? 2 : 1) * W;
-  if (p.m > FEW_STRIPS * 2 * W || p.m < W / 2 || p.n < 4 * MAX_MR || p.c.cs != 1) return false;
-  if (p.b.rs != 1 && (p.b.cs != 1 || p.m <= W)) return false;
+  const int64_t padded = (p.m + W - 1) / W * W;
+  if (p.m < W / 2 || padded >= p.m + 8 || padded > FEW_STRIPS * 2 * W || p.n < 4 * MAX_MR || p.c.cs != 1) return false;
+  if (p.b.rs != 1) {  // a column strip, taken up again by the next, must not collide in the second-level cache
+    const int64_t step = p.b.rs * int64_t(sizeof(T));
+    if (p.b.cs != 1 || p.m <= 2 * MAX_MR || p.k * (step & -step) > 1024 * 1024) return false;
+  }
   return p.alpha == T(1) && (!p.d.data || p.beta == T(1)) && p.k * p.n * int64_t(sizeof(T)) > 256 * 1024 &&
-         p.k * ((p.m + width - 1) / width * width) * int64_t(sizeof(T)) <= B_BYTES;
+         p.k * (padded + W) * int64_t(sizeof(T)) <= B_BYTES;
 }
 
 template <class T> static int run_few_rows(const Problem<T>& p) {
@@ -47,9 +51,10 @@ template <class T> static int run_few_rows(const Problem<T>& p) {
       for (int64_t s = 0; s < strips; ++s) {
         T* const tile = tiles[s];
         const bool add = kb > 0 || p.d.data;
+        const int64_t ahead = p.b.cs == 1 ? 2 * cols - 1 : 0;  // the next panel lies beside this one
         const Micro<T> run = find_micro<T>(cols, p.m - s * width > W ? 2 : 1);
         run(kn, b + kb * p.b.rs, p.b.cs, p.b.rs, abuf + (s * p.k + kb) * width, width,
-            {tile, width, add ? tile : nullptr, width, T(-__builtin_inf())}, W);
+            {tile, width, add ? tile : nullptr, width, T(-__builtin_inf()), ahead}, W);
       }
     }
     for (int64_t s = 0; s < strips; ++s)
