@@ -40,7 +40,7 @@ template <class T> static int run_few_rows(const Problem<T>& p) {
   alignas(64) T tiles[FEW_STRIPS][LINES * 2 * W] = {};
   for (int64_t i = 0; i < panels.count; ++i) {
     const int64_t col = panels.start(i), cols = panels.rows(i);
-      const T* b = p.b.data + col * p.b.cs;
+    const T* b = p.b.data + col * p.b.cs;
     if (p.d.data)
       for (int64_t s = 0; s < strips; ++s)
         for (int64_t c = 0; c < cols; ++c)
