@@ -100,6 +100,14 @@ struct ConvArena {
   }
 };
 
+// Fetches share `part` of `parts` of n elements that are needed later: the strides of lanes over channels hide from the
+// processor what comes next.
+template <bool Write, class T>
+static inline void conv_prefetch(const T* p, int64_t n, int64_t part, int64_t parts) {
+  constexpr int64_t LINE = 64 / sizeof(T);
+  for (int64_t i = n * part / parts / LINE * LINE; i < n * (part + 1) / parts; i += LINE) __builtin_prefetch(p + i, Write, 2);
+}
+
 // How the taps of one dimension meet the stride: tap k reads phase slot[k] at shift[k].
 struct ConvAxis {
   int64_t taps, phases, reach;  // phases in use; largest shift

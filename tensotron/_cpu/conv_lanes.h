@@ -253,20 +253,23 @@ static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const
       for (int64_t l = 0; l < lanes; l++)
         start[(g * plan.blocks + b) * lanes + l] = bias && l < n ? bias[g * Og + first + l] : T(0);
     }
+  const int64_t pixels = Cg * s.H * s.W;
   return parallel(team, s.N * s.G, 1, [=](int worker, int64_t begin, int64_t end) {
     T* const mine = Y + worker * tile;
     for (int64_t u = begin; u < end; u++) {
       const int64_t n = u / s.G, g = u % s.G;
       const T* X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W, worker);
       for (int64_t b = 0; b < plan.blocks; b++) {
-        const int64_t block = g * plan.blocks + b;
+        const int64_t block = g * plan.blocks + b, channels = conv_min(lanes, Og - b * lanes);
+        T* const out = y + (u * Og + b * lanes) * area;
         for (int64_t oh = 0; oh < s.OH; oh++) {
+          conv_prefetch<true>(out, channels * area, oh, s.OH);
+          if (u + 1 < end) conv_prefetch<false>(x + (u + 1) * pixels, pixels, b * s.OH + oh, plan.blocks * s.OH);
           LanesCall<T> call{K, B + block * lanes * K, X + oh * image.row_step, row, d, start + block * lanes,
                             mine + oh * s.OW * lanes, lanes};
           lanes_row(plan, call, s.OW, image.step, block_taps);
         }
-        lanes_transpose(mine, lanes, area, conv_min(lanes, Og - b * lanes), y + (n * s.O + g * Og + b * lanes) * area, area,
-                        false);
+        lanes_transpose(mine, lanes, area, channels, out, area, false);
       }
       after(y, n * s.O + g * Og, Og);
     }
@@ -313,6 +316,10 @@ static inline int conv_backward_weight_lanes(const ConvShape& s, T* gw, const T*
                         true);
         for (const int64_t last = conv_min(end, (block + 1) * tiles); u < last; u++) {
           const int64_t k = u % tiles * plan.P;
+          if (n + 1 < s.N) {
+            conv_prefetch<false>(x + (n + 1) * s.C * s.H * s.W, s.C * s.H * s.W, u, units);
+            conv_prefetch<false>(gy + (n + 1) * s.O * area, s.O * area, u, units);
+          }
           LanesCall<T> call{area, mine, X, row, off + k, nullptr, sum + (block * Kp + k) * lanes, lanes};
           lanes_dispatch(plan, plan.P, call);
         }
@@ -406,10 +413,15 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
         for (int64_t p = 0; p < area && phases < s.SH * s.SW; p++)  // positions between the taps
           memcpy(mine + p * lanes, first, lanes * sizeof(T));
         const int64_t* po = off;
+        const int64_t channels = conv_min(lanes, Cg - b * lanes);
+        T* const result = gx + (u * Cg + b * lanes) * area;
+        int64_t done = 0;
         for (int64_t q = 0; q < phases; q++) {
           const ConvPhase to(s, ah, aw, q);
           const int64_t nh = ah.count(q / aw.phases), per_row = Og * aw.count(q % aw.phases), width = to.w1 - to.w0 + 1;
           for (int64_t h = to.h0; h <= to.h1 && width > 0; h++) {
+            conv_prefetch<true>(result, channels * area, done, phases * (s.H / s.SH + 1));
+            done++;
             int64_t lo = nh, hi = 0, t = 0, row = 0;  // filter rows that meet gy; gy's row for the first
             for (int64_t i = 0; i < s.KH; i++) {
               if (ah.slot[i] != q / aw.phases) continue;
@@ -442,7 +454,7 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
           Bp += nh * per_row * lanes;
           po += nh * per_row;
         }
-        lanes_transpose(mine, lanes, area, conv_min(lanes, Cg - b * lanes), gx + (u * Cg + b * lanes) * area, area, false);
+        lanes_transpose(mine, lanes, area, channels, result, area, false);
       }
     }
     return int(OK);
