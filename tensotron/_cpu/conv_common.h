@@ -12,6 +12,15 @@
 namespace tensotron {
 namespace TENSOTRON_ISA {
 
+// Registers of a tile's sums, of lanes over channels; four more are left.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int LANES_ACCUMULATORS = 28;
+#elif defined(__AVX2__)
+constexpr int LANES_ACCUMULATORS = 12;
+#else
+constexpr int LANES_ACCUMULATORS = 10;
+#endif
+
 struct ConvShape {
   int64_t N, C, H, W, O, KH, KW, SH, SW, PH, PW, DH, DW, G, OH, OW;
   int64_t Cg() const { return C / G; }
@@ -91,6 +100,14 @@ struct ConvArena {
   }
 };
 
+// Fetches share `part` of `parts` of n elements that are needed later: the strides of lanes over channels hide from the
+// processor what comes next.
+template <bool Write, class T>
+static inline void conv_prefetch(const T* p, int64_t n, int64_t part, int64_t parts) {
+  constexpr int64_t LINE = 64 / sizeof(T);
+  for (int64_t i = n * part / parts / LINE * LINE; i < n * (part + 1) / parts; i += LINE) __builtin_prefetch(p + i, Write, 2);
+}
+
 // How the taps of one dimension meet the stride: tap k reads phase slot[k] at shift[k].
 struct ConvAxis {
   int64_t taps, phases, reach;  // phases in use; largest shift
@@ -112,6 +129,11 @@ struct ConvAxis {
       shift[i] = i * dilation / stride;
       reach = conv_max(reach, shift[i]);
     }
+  }
+  int64_t count(int64_t s) const {
+    int64_t n = 0;
+    for (int64_t i = 0; i < taps; i++) n += slot[i] == s;
+    return n;
   }
 };
 
@@ -220,11 +242,8 @@ struct ConvPhase {
         h0(conv_max(conv_ceil_div(s.PH - qh, s.SH), 0)), w0(conv_max(conv_ceil_div(s.PW - qw, s.SW), 0)),
         h1(conv_floor_div(s.PH + s.H - 1 - qh, s.SH)), w1(conv_floor_div(s.PW + s.W - 1 - qw, s.SW)) {}
 
-  // Element of gx, whose plane begins at `plane`.
-  template <class T>
-  T* at(const ConvShape& s, T* plane, int64_t h) const {
-    return plane + (h * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW;
-  }
+  // Where in a plane of gx row h begins.
+  int64_t index(const ConvShape& s, int64_t h) const { return (h * s.SH + qh - s.PH) * s.W + w0 * s.SW + qw - s.PW; }
 };
 
 }  // namespace TENSOTRON_ISA

@@ -260,7 +260,7 @@ static inline int conv_backward_input_flat(const ConvShape& s, T* gx, const T* g
               conv_product(rows, count[q], Am, image + to.h0 * from.W + to.w0, po, first, out, nvec * L, nvec);
               for (int64_t i = 0; i < rows && m + i < Cg; i++)
                 for (int64_t h = to.h0; h <= to.h1; h++) {
-                  T* d = to.at(s, gx + (n * s.C + g * Cg + m + i) * s.H * s.W, h);
+                  T* d = gx + (n * s.C + g * Cg + m + i) * s.H * s.W + to.index(s, h);
                   const T* v = out + i * nvec * L + (h - to.h0) * from.W;
                   if (s.SW == 1) conv_copy_row(d, v, width);
                   else for (int64_t c = 0; c < width; c++) d[c * s.SW] = v[c];

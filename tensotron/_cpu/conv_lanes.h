@@ -12,19 +12,13 @@
 #include <cstring>
 
 #include "conv_common.h"
+#include "conv_spread.h"
 #include "transpose.h"
 #include "vec.h"
 
 namespace tensotron {
 namespace TENSOTRON_ISA {
 
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int LANES_ACCUMULATORS = 28;
-#elif defined(__AVX2__)
-constexpr int LANES_ACCUMULATORS = 12;
-#else
-constexpr int LANES_ACCUMULATORS = 10;
-#endif
 constexpr int LANES_SCATTERED = 10;  // most positions with an offset each: they live in registers
 
 template <class T>
@@ -259,20 +253,23 @@ static inline int conv_forward_lanes(const ConvShape& s, T* y, const T* x, const
       for (int64_t l = 0; l < lanes; l++)
         start[(g * plan.blocks + b) * lanes + l] = bias && l < n ? bias[g * Og + first + l] : T(0);
     }
+  const int64_t pixels = Cg * s.H * s.W;
   return parallel(team, s.N * s.G, 1, [=](int worker, int64_t begin, int64_t end) {
     T* const mine = Y + worker * tile;
     for (int64_t u = begin; u < end; u++) {
       const int64_t n = u / s.G, g = u % s.G;
       const T* X = image.load(s, x + (n * s.C + g * Cg) * s.H * s.W, worker);
       for (int64_t b = 0; b < plan.blocks; b++) {
-        const int64_t block = g * plan.blocks + b;
+        const int64_t block = g * plan.blocks + b, channels = conv_min(lanes, Og - b * lanes);
+        T* const out = y + (u * Og + b * lanes) * area;
         for (int64_t oh = 0; oh < s.OH; oh++) {
+          conv_prefetch<true>(out, channels * area, oh, s.OH);
+          if (u + 1 < end) conv_prefetch<false>(x + (u + 1) * pixels, pixels, b * s.OH + oh, plan.blocks * s.OH);
           LanesCall<T> call{K, B + block * lanes * K, X + oh * image.row_step, row, d, start + block * lanes,
                             mine + oh * s.OW * lanes, lanes};
           lanes_row(plan, call, s.OW, image.step, block_taps);
         }
-        lanes_transpose(mine, lanes, area, conv_min(lanes, Og - b * lanes), y + (n * s.O + g * Og + b * lanes) * area, area,
-                        false);
+        lanes_transpose(mine, lanes, area, channels, out, area, false);
       }
       after(y, n * s.O + g * Og, Og);
     }
@@ -319,6 +316,10 @@ static inline int conv_backward_weight_lanes(const ConvShape& s, T* gw, const T*
                         true);
         for (const int64_t last = conv_min(end, (block + 1) * tiles); u < last; u++) {
           const int64_t k = u % tiles * plan.P;
+          if (n + 1 < s.N) {
+            conv_prefetch<false>(x + (n + 1) * s.C * s.H * s.W, s.C * s.H * s.W, u, units);
+            conv_prefetch<false>(gy + (n + 1) * s.O * area, s.O * area, u, units);
+          }
           LanesCall<T> call{area, mine, X, row, off + k, nullptr, sum + (block * Kp + k) * lanes, lanes};
           lanes_dispatch(plan, plan.P, call);
         }
@@ -334,40 +335,44 @@ static inline int conv_backward_weight_lanes(const ConvShape& s, T* gw, const T*
 }
 
 // ---------------------------------------------------------------- gradient of the input
-// As in conv_flat.h, one stride phase of the input at a time; whole rows of zeros around gy are left out.
+// As in conv_flat.h, one stride phase of the input at a time; whole rows of zeros around gy are left out, and where
+// conv_spread.h has a tile for the rows of gy, the zeros beside it.
 template <class T>
 static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* gy, const T* w, const T* bias) {
   constexpr int L = Vec<T>::size;
   const int64_t Cg = s.Cg(), Og = s.Og(), taps = s.KH * s.KW, area = s.H * s.W, nvec = (Cg + L - 1) / L;
   const ConvGradient from(s);
-  const int64_t positions = (s.H / s.SH + 1) * (s.W / s.SW + 1);
-  const LanesPlan plan = lanes_plan(nvec, conv_max(s.W / s.SW, 1), true);
-  const int64_t lanes = plan.V * L;
+  LanesPlan plan = lanes_plan(nvec, conv_max(s.W / s.SW, 1), true);
+  SpreadTile<T> spread = nvec % 2 == 0 ? find_spread<T>(s, 2) : nullptr;
+  if (spread) {
+    plan = {1, 2, true, nvec / 2};
+  } else if ((spread = find_spread<T>(s, 1))) {
+    plan = {1, 1, true, nvec};
+  }
+  const int64_t lanes = plan.V * L, block_B = Og * taps * lanes;
   const int team = conv_team(s);
-  int64_t planes = Og * from.plane, tile = positions * lanes;
+  int64_t planes = spread ? 0 : Og * from.plane, tile = area * lanes;
   ConvAxis ah, aw;
   ConvArena a{nullptr, 0};
   int64_t* off = nullptr;
-  T *B = nullptr, *X = nullptr, *Y = nullptr, *Z = nullptr, *start = nullptr;
+  T *B = nullptr, *W = nullptr, *X = nullptr, *Y = nullptr, *start = nullptr;
   for (int pass = 0; pass < 2; pass++) {
     ah.take(a, s.KH);
     aw.take(a, s.KW);
     off = a.take<int64_t>(Og * taps);
-    B = a.take<T>(s.G * nvec * L * Og * taps);
+    B = a.take<T>(s.G * plan.blocks * block_B);
+    W = a.take<T>(taps * lanes);
     X = a.take_each<T>(team, planes);
     Y = a.take_each<T>(team, tile);
-    Z = a.take_each<T>(team, tile);
     start = a.take<T>(s.G * nvec * L);
     if (pass == 0 && !a.allocate()) return OUT_OF_MEMORY;
   }
   ah.fill(s.KH, s.SH, s.DH);
   aw.fill(s.KW, s.SW, s.DW);
   const int64_t phases = ah.phases * aw.phases;
-  if (phases < s.SH * s.SW) conv_fill_bias(s, gx, bias);  // positions between the taps
   memset(X, 0, team * planes * sizeof(T));
   // Order of r in a phase: filter row, output channel, filter column.
   int64_t* fill_off = off;
-  T* fill_B = B;
   for (int64_t q = 0; q < phases; q++)
     for (int64_t i = 0; i < s.KH; i++)
       for (int64_t o = 0; o < Og && ah.slot[i] == q / aw.phases; o++)
@@ -376,63 +381,80 @@ static inline int conv_backward_input_lanes(const ConvShape& s, T* gx, const T* 
             *fill_off++ = from.offset(ah, aw, o, i, j);
   for (int64_t g = 0; g < s.G; g++)
     for (int64_t l = 0; l < nvec * L; l++) start[g * nvec * L + l] = bias && l < Cg ? bias[g * Cg + l] : T(0);
-  for (int64_t g = 0; g < s.G; g++)
-    for (int64_t q = 0; q < phases; q++)
-      for (int64_t b = 0; b < plan.blocks; b++)
-        for (int64_t i = 0; i < s.KH; i++)
-          for (int64_t o = 0; o < Og && ah.slot[i] == q / aw.phases; o++)
-            for (int64_t j = 0; j < s.KW; j++) {
-              if (aw.slot[j] != q % aw.phases) continue;
-              const T* tap = w + ((g * Og + o) * Cg + b * lanes) * taps + i * s.KW + j;
-              for (int64_t l = 0; l < lanes; l++) *fill_B++ = b * lanes + l < Cg ? tap[l * taps] : T(0);
-            }
+  for (int64_t u = 0; u < s.G * plan.blocks; u++)
+    for (int64_t o = 0; o < Og; o++) {
+      const int64_t g = u / plan.blocks, first = u % plan.blocks * lanes;
+      lanes_transpose(w + ((g * Og + o) * Cg + first) * taps, taps, conv_min(lanes, Cg - first), taps, W, lanes, true);
+      T* phase = B + u * block_B;
+      for (int64_t q = 0; q < phases; q++) {
+        const int64_t nw = aw.count(q % aw.phases);
+        T* to = phase + o * nw * lanes;
+        for (int64_t i = 0; i < s.KH; i++) {
+          if (ah.slot[i] != q / aw.phases) continue;
+          T* tap = to;
+          for (int64_t j = 0; j < s.KW; j++) {
+            if (aw.slot[j] != q % aw.phases) continue;
+            memcpy(tap, W + (i * s.KW + j) * lanes, lanes * sizeof(T));
+            tap += lanes;
+          }
+          to += Og * nw * lanes;
+        }
+        phase += ah.count(q / aw.phases) * Og * nw * lanes;
+      }
+    }
   return parallel(team, s.N, 1, [=](int worker, int64_t begin, int64_t end) {
-    T *const image = X + worker * planes, *const out_lanes = Y + worker * tile, *const out_planes = Z + worker * tile;
-    for (int64_t n = begin; n < end; n++) {
-      const T* Bp = B;
-      for (int64_t g = 0; g < s.G; g++) {
-        from.load(s, image, gy, n, g);
+    T *const image = X + worker * planes, *const mine = Y + worker * tile;
+    for (int64_t u = begin * s.G; u < end * s.G; u++) {
+      const int64_t n = u / s.G, g = u % s.G;
+      const T* grads = gy + u * Og * s.OH * s.OW;
+      if (!spread) from.load(s, image, gy, n, g);
+      for (int64_t b = 0; b < plan.blocks; b++) {
+        const T *Bp = B + (g * plan.blocks + b) * block_B, *const first = start + (g * plan.blocks + b) * lanes;
+        for (int64_t p = 0; p < area && phases < s.SH * s.SW; p++)  // positions between the taps
+          memcpy(mine + p * lanes, first, lanes * sizeof(T));
         const int64_t* po = off;
+        const int64_t channels = conv_min(lanes, Cg - b * lanes);
+        T* const result = gx + (u * Cg + b * lanes) * area;
+        int64_t done = 0;
         for (int64_t q = 0; q < phases; q++) {
           const ConvPhase to(s, ah, aw, q);
-          int64_t nh = 0, nw = 0;  // taps of this phase
-          for (int64_t i = 0; i < s.KH; i++) nh += ah.slot[i] == q / aw.phases;
-          for (int64_t j = 0; j < s.KW; j++) nw += aw.slot[j] == q % aw.phases;
-          const int64_t width = to.w1 - to.w0 + 1, height = to.h1 - to.h0 + 1, per_row = Og * nw;
-          for (int64_t b = 0; b < plan.blocks; b++, Bp += nh * per_row * lanes) {
-            if (width <= 0 || height <= 0) continue;
-            for (int64_t h = to.h0; h <= to.h1; h++) {
-              int64_t lo = nh, hi = 0, t = 0;  // filter rows that meet gy
-              for (int64_t i = 0; i < s.KH; i++) {
-                if (ah.slot[i] != q / aw.phases) continue;
-                const int64_t oh = h - ah.shift[i];
-                if (oh >= 0 && oh < s.OH) {
-                  lo = conv_min(lo, t);
-                  hi = t + 1;
-                }
-                t++;
+          const int64_t nh = ah.count(q / aw.phases), per_row = Og * aw.count(q % aw.phases), width = to.w1 - to.w0 + 1;
+          for (int64_t h = to.h0; h <= to.h1 && width > 0; h++) {
+            conv_prefetch<true>(result, channels * area, done, phases * (s.H / s.SH + 1));
+            done++;
+            int64_t lo = nh, hi = 0, t = 0, row = 0;  // filter rows that meet gy; gy's row for the first
+            for (int64_t i = 0; i < s.KH; i++) {
+              if (ah.slot[i] != q / aw.phases) continue;
+              const int64_t oh = h - ah.shift[i];
+              if (oh >= 0 && oh < s.OH) {
+                if (hi == 0) row = oh;
+                lo = conv_min(lo, t);
+                hi = t + 1;
               }
-              LanesCall<T> call{conv_max(hi - lo, 0) * per_row, Bp + lo * per_row * lanes, image + h * from.W + to.w0,
-                                po + lo * per_row, nullptr, start + (g * plan.blocks + b) * lanes,
-                                out_lanes + (h - to.h0) * width * lanes, lanes};
+              t++;
+            }
+            T* const out = mine + to.index(s, h) * lanes;
+            const int64_t rows = conv_max(hi - lo, 0);
+            if (spread) {
+              SpreadCall<T> call{rows ? Og : 0, s.OH * s.OW, Bp + lo * per_row * lanes, grads + row * s.OW, first, out,
+                                 s.SW * lanes, to.w0, to.w1 + 1};
+              spread(call);
+              call.bias = nullptr;
+              for (int64_t i = 1; i < rows; i++) {
+                call.X -= s.OW;
+                call.B += per_row * lanes;
+                spread(call);
+              }
+            } else {
+              LanesCall<T> call{rows * per_row, Bp + lo * per_row * lanes, image + h * from.W + to.w0, po + lo * per_row,
+                                nullptr, first, out, s.SW * lanes};
               lanes_row(plan, call, width, 1, per_row);
             }
-            const int64_t channels = conv_min(lanes, Cg - b * lanes);
-            T* out = gx + (n * s.C + g * Cg + b * lanes) * area;
-            if (s.SH == 1 && s.SW == 1) {
-              lanes_transpose(out_lanes, lanes, area, channels, out, area, false);
-              continue;
-            }
-            lanes_transpose(out_lanes, lanes, width * height, channels, out_planes, width * height, false);
-            for (int64_t c = 0; c < channels; c++)
-              for (int64_t h = 0; h < height; h++) {
-                T* row = to.at(s, out + c * area, to.h0 + h);
-                const T* v = out_planes + (c * height + h) * width;
-                for (int64_t i = 0; i < width; i++) row[i * s.SW] = v[i];
-              }
           }
+          Bp += nh * per_row * lanes;
           po += nh * per_row;
         }
+        lanes_transpose(mine, lanes, area, channels, result, area, false);
       }
     }
     return int(OK);

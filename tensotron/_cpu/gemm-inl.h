@@ -14,9 +14,10 @@
 #pragma once
 #include "gemm.h"
 #include "gemm_dot-inl.h"
+#include "gemm_few-inl.h"
 #include "gemm_micro-inl.h"
 #include "gemm_pack-inl.h"
-#include "math.h"
+#include "gemm_problem-inl.h"
 #include "parallel.h"
 #include "record.h"
 #include "scratch.h"
@@ -25,36 +26,6 @@ namespace tensotron {
 
 namespace TENSOTRON_ISA {
 namespace gemm {
-
-template <class T> struct Problem {
-  int64_t m, n, k;
-  Mat<T> c;
-  Mat<const T> a, b, d;  // d.data null: none
-  T alpha, beta;
-  int activation;
-};
-
-// Blocks: KC of k, so that a panel of A stays in L1 while it meets a block of B in L2, B_BYTES when packed.
-template <class T> constexpr int64_t KC = (TENSOTRON_VEC_BYTES == 64 ? 1536 : 1024) / sizeof(T);
-constexpr int64_t B_BYTES = TENSOTRON_VEC_BYTES == 64 ? 768 * 1024 : 512 * 1024;
-
-template <class T> static const T* negative_zeros() {
-  constexpr int N = MAX_NV * WIDTH<T>;
-  static const struct Zeros {
-    T v[N];
-    constexpr Zeros() : v() { for (int i = 0; i < N; ++i) v[i] = T(-0.0); }
-  } zeros;
-  return zeros.v;
-}
-
-template <class T> static inline Reg<T> activate(Reg<T> v, int activation) {
-  switch (activation) {
-    case GEMM_RELU: return max_or_second<T>(Reg<T>{}, v);
-    case GEMM_TANH: return tanh(Vec<T>(v)).v;
-    case GEMM_SIGMOID: return sigmoid(Vec<T>(v)).v;
-    default: return v;
-  }
-}
 
 // The general end of a tile of raw sums (rows of `ld`): scale, add D (first block of k) or C (later
 // blocks), activate after the last.
@@ -272,12 +243,6 @@ template <class T> static void run_small(const Problem<T>& p) {
   }
 }
 
-// k of the next block when `left` remain: the last two share, so that neither is short.
-template <class T> static inline int64_t next_block(int64_t left) {
-  if (left <= KC<T>) return left;
-  return left < 2 * KC<T> ? (left + 1) / 2 : KC<T>;
-}
-
 // Outer products by register tiles, packed where it pays.
 template <class T> static int run_tiles(const Problem<T>& p) {
   constexpr int W = WIDTH<T>;
@@ -371,6 +336,8 @@ template <class T> static int run_tiles(const Problem<T>& p) {
   return OK;
 }
 
+template <class T> static int run_outer(const Problem<T>& p) { return is_few_rows(p) ? run_few_rows(p) : run_tiles(p); }
+
 template <class T> static inline bool dots_pay(const Problem<T>& p) {
   constexpr int64_t W = WIDTH<T>;
   if (p.a.cs != 1 || p.b.rs != 1 || p.k < 2) return false;
@@ -438,7 +405,7 @@ template <class T> __attribute__((noinline)) static int run_shared(const Problem
       q.b.data += i * batch.b;
       q.d.data += i * batch.d;
       take_part(q, cuts, u - block * cuts.rows, next - block * cuts.rows, j, dots ? 1 : 4 * WIDTH<T>);
-      const int status = dots ? run_dot(q) : run_tiles(q);
+      const int status = dots ? run_dot(q) : run_outer(q);
       if (status != OK) return status;
     }
     return int(OK);
@@ -494,7 +461,7 @@ template <class T> static int run_real(const Record& r) {
   const int team = team_for(double(batch) * double(p.m) * double(p.n) * double(p.k + 16) / 25);
   if (team > 1) return run_shared(p, dots, {batch, c.stride[0], step_a, step_b, step_d}, team);
   for (int64_t i = 0; i < batch; ++i) {
-    const int status = dots ? run_dot(p) : run_tiles(p);
+    const int status = dots ? run_dot(p) : run_outer(p);
     if (status != OK) return status;
     p.c.data += c.stride[0];
     p.a.data += step_a;

@@ -33,6 +33,7 @@ template <class T> struct Target {
   const T* d;  // null: none
   int64_t ldd;
   T floor;     // 0 is relu, -inf nothing
+  int64_t ahead = 0;  // from the first row of A to what is prefetched of it, every k; 0: the row's own next k
 };
 
 // a: element (i, k) at a[i * rs + k * cs]; b: row k at b + k * ldb; `last`: lanes of the last register.
@@ -55,6 +56,7 @@ static void micro(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int
   const T* row[GROUPS];
 #pragma GCC unroll 4
   for (int i = 0; i < GROUPS; ++i) row[i] = a + 4 * i * rs;
+  const int64_t ahead = out.ahead ? out.ahead : PREFETCH * cs;
   for (; k > 0; --k) {
     Reg<T> bv[NV];
 #pragma GCC unroll 16
@@ -69,7 +71,7 @@ static void micro(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int
     if constexpr (PREFETCH && MR >= 8) {  // B passes through L1 and takes the panel of A along, row by row
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) __builtin_prefetch(b + PREFETCH * ldb + j * W);
-      __builtin_prefetch(row[0] + PREFETCH * cs);
+      __builtin_prefetch(row[0] + ahead);
     }
     b += ldb;
 #pragma GCC unroll 4

@@ -7,25 +7,31 @@
 namespace tensotron {
 namespace TENSOTRON_ISA {
 
-// Eklundh's: blocks of 1, 2, 4, ... lanes change places.
-template <class T>
-static inline __attribute__((always_inline)) void lanes_transpose_block(Vec<T>* r) {
+// Where blocks of D lanes change places: the lower (or upper) of two registers that lie D rows apart. The indices are
+// constants of the instruction; computed in a loop they would be put together lane by lane, every time.
+template <int... I>
+struct TransposeLanes {};
+template <class T, int D, bool UPPER, int... I>
+TENSOTRON_INLINE Vec<T> transpose_step(Vec<T> a, Vec<T> b, TransposeLanes<I...>) {
   constexpr int L = Vec<T>::size;
   typedef typename Vec<T>::Int Int;
-#pragma GCC unroll 5
-  for (int d = 1; d < L; d *= 2) {
-    Int low, high;
-    for (int l = 0; l < L; l++) {
-      low[l] = l & d ? L + l - d : l;
-      high[l] = l & d ? L + l : l + d;
-    }
+  return Vec<T>(__builtin_shuffle(a.v, b.v, UPPER ? Int{(I & D ? L + I : I + D)...} : Int{(I & D ? L + I - D : I)...}));
+}
+
+// Eklundh's: blocks of D, 2 D, 4 D, ... lanes change places.
+template <class T, int D = 1>
+static inline __attribute__((always_inline)) void lanes_transpose_block(Vec<T>* r) {
+  constexpr int L = Vec<T>::size;
+  if constexpr (D < L) {
+    constexpr TransposeLanes<__integer_pack(L)...> all;
 #pragma GCC unroll 16
     for (int i = 0; i < L; i++) {
-      if (i & d) continue;
-      const auto a = r[i].v, b = r[i + d].v;
-      r[i] = Vec<T>(__builtin_shuffle(a, b, low));
-      r[i + d] = Vec<T>(__builtin_shuffle(a, b, high));
+      if (i & D) continue;
+      const Vec<T> a = r[i], b = r[i + D];
+      r[i] = transpose_step<T, D, false>(a, b, all);
+      r[i + D] = transpose_step<T, D, true>(a, b, all);
     }
+    lanes_transpose_block<T, 2 * D>(r);
   }
 }
 
