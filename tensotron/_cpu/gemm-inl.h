@@ -198,7 +198,7 @@ template <class T> static inline int next_width(int64_t left, int nv) {
 }
 
 // k = 1, nothing added: every row a multiple of one, written whole.
-template <class T> static void run_outer(const Problem<T>& p) {
+template <class T> static void run_multiples(const Problem<T>& p) {
   constexpr int64_t W = WIDTH<T>, U = 4;
   const T *const a = p.a.data, *const b = p.b.data;
   const int64_t m = p.m, n = p.n, step = p.a.rs, ldc = p.c.rs;
@@ -224,7 +224,7 @@ template <class T> static void run_outer(const Problem<T>& p) {
 
 // Outer products by register tiles, small and plain: no packing, one block of k.
 template <class T> static void run_small(const Problem<T>& p) {
-  if (p.k == 1 && !p.d.data && p.activation == GEMM_NONE) return run_outer(p);
+  if (p.k == 1 && !p.d.data && p.activation == GEMM_NONE) return run_multiples(p);
   constexpr int W = WIDTH<T>;
   const int nv = p.m <= MAX_MR_WIDE ? 4 : 2;
   const RowPanels panels(p.m, nv == 4 ? MAX_MR_WIDE : MAX_MR);
