@@ -1,6 +1,7 @@
 # distutils: language = c++
 """Passes over the records of a captured call, before they become a program. See docs/adr/0035-passes.md."""
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport F32, F64, Arg, Record
@@ -16,12 +17,16 @@ cdef extern from *:
         case row_op(ROW_relu, FORWARD): return GEMM_RELU;
         case row_op(ROW_tanh, FORWARD): return GEMM_TANH;
         case row_op(ROW_sigmoid, FORWARD): return GEMM_SIGMOID;
+        case row_op(ROW_relu, GRAD_A): return GEMM_RELU_GRAD;
+        case row_op(ROW_tanh, GRAD_A): return GEMM_TANH_GRAD;
+        case row_op(ROW_sigmoid, GRAD_A): return GEMM_SIGMOID_GRAD;
         default: return GEMM_NONE;
       }
     }
     """
     int tt_activation(int op) noexcept
     enum: GEMM_NONE "tensotron::GEMM_NONE"
+    enum: GEMM_SIGMOID "tensotron::GEMM_SIGMOID"
     enum: K_gemm "tensotron::K_gemm"
     enum: K_elementwise "tensotron::K_elementwise"
     enum: K_fill "tensotron::K_fill"
@@ -77,7 +82,7 @@ def optimise(list records, dict created, dict temporaries):
     return split_constants(launches, temporaries)
 
 
-# ==== activations go into the product before them ===============================================
+# ==== activations and their gradients go into the product before them ===============================================
 cdef list fold_activations(list launches, dict created, dict temporaries):
     cdef Launch x
     cdef list kept = []
@@ -96,9 +101,11 @@ cdef bint fold(Launch x, dict users, dict created, dict temporaries) except -1:
     cdef Record* r = x.record()
     cdef Record* g
     cdef Launch product
-    cdef size_t source, target
+    cdef size_t source, target, output = 0
     cdef list around
-    if r.kernel != K_elementwise or tt_activation(r.op) == GEMM_NONE or r.nout != 1 or r.nin != 1 or r.arg[1].is_const:
+    cdef int end = tt_activation(r.op) if r.kernel == K_elementwise else GEMM_NONE
+    cdef bint grad = end > GEMM_SIGMOID
+    if end == GEMM_NONE or r.nout != 1 or r.nin != 1 + grad or r.arg[1].is_const or (grad and r.arg[2].is_const):
         return False
     source, target = <size_t>r.arg[1].buffer, <size_t>r.arg[0].buffer
     if source not in temporaries or target not in created:
@@ -112,7 +119,16 @@ cdef bint fold(Launch x, dict users, dict created, dict temporaries) except -1:
             or not (r.compute == F32 or r.compute == F64) or not covers(g, r)
             or (source != target and users[target][0] is not x)):
         return False
-    g.op = tt_activation(r.op)
+    if grad:  # by the output of the function, which has to be there when the product is formed
+        output = <size_t>r.arg[2].buffer
+        if g.nin != 2 or output == source or output == target or any(
+                [output in u.writes and product.number < u.number < x.number for u in <list>users[output]]):
+            return False
+        g.nin = 3
+        g.arg[3] = r.arg[2]
+        memcpy(g.arg[3].stride, g.arg[0].stride, sizeof(g.arg[0].stride))
+        product.reads.add(output)
+    g.op = end
     g.arg[0].data, g.arg[0].buffer = r.arg[0].data, r.arg[0].buffer
     product.writes = {target}
     users[target][0 if source != target else 1] = product
@@ -120,17 +136,22 @@ cdef bint fold(Launch x, dict users, dict created, dict temporaries) except -1:
 
 
 cdef bint covers(const Record* g, const Record* r) noexcept:
-    """Whether the elementwise r takes all of the product g and nothing else, both contiguous."""
+    """Whether the elementwise r takes all of the product g, and its operands are all contiguous."""
     cdef const Arg* c = &g.arg[0]
     cdef int64_t expect = 1, m = g.ints[1], n = g.ints[2]
     cdef int d
-    if c.data != r.arg[1].data or r.arg[0].dtype != r.compute or r.arg[1].dtype != r.compute:
+    cdef int k
+    if c.data != r.arg[1].data:
         return False
+    for k in range(r.nout + r.nin):
+        if r.arg[k].dtype != r.compute:
+            return False
     if (n > 1 and c.stride[2] != 1) or (m > 1 and c.stride[1] != n) or (g.ints[0] > 1 and c.stride[0] != m * n):
         return False
     for d in range(r.ndim - 1, -1, -1):
-        if r.size[d] > 1 and (r.arg[0].stride[d] != expect or r.arg[1].stride[d] != expect):
-            return False
+        for k in range(r.nout + r.nin):
+            if r.size[d] > 1 and r.arg[k].stride[d] != expect:
+                return False
         expect *= r.size[d]
     return expect == g.ints[0] * m * n
 

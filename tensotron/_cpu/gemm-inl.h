@@ -5,7 +5,7 @@
 // arbitrary: transposes and broadcast batches (stride 0) need no copies, a bias row has row stride 0,
 // a bias column has column stride 0. All arguments have dtype `compute`: F32, F64 (tuned), I64, I32,
 // U8 (which wrap around). Scale factors: reals[0] = alpha, reals[1] = beta, for integers ints[4] = alpha,
-// ints[5] = beta. op = GemmActivation (floating point only).
+// ints[5] = beta. op = GemmActivation (floating point only); where that is a gradient, arg[3] is Y instead of D, of C's strides.
 // D may be C itself; otherwise C overlaps no input. With beta == 0, D is not read; with K == 0,
 // C = act(beta * D).
 //
@@ -52,8 +52,13 @@ static void finish(const Problem<T>& p, const T* sums, int64_t ld, int64_t i0, i
           for (int64_t l = 0; l < n; ++l) dv[l] = src[l * d.cs];
         v = v + beta * dv;
       }
-      if (last) v = activate<T>(v, p.activation);
       T* dst = p.c.data + i * p.c.rs + (j0 + j) * p.c.cs;
+      if (last) {
+        const T* y = p.activation > GEMM_SIGMOID ? p.beside(dst) : nullptr;
+        Reg<T> yv = {};
+        for (int64_t l = 0; y && l < n; ++l) yv[l] = y[l * p.c.cs];
+        v = activate<T>(v, yv, p.activation);
+      }
       if (p.c.cs == 1)
         store(dst, v, tail);
       else
@@ -99,27 +104,31 @@ template <class T, int MI> static void run_dots(const Problem<T>& p) {
 }
 
 // Functions of a row: four registers at a time, since one alone waits for its own chain of instructions.
-template <class T, int ACTIVATION> static void activate_row(T* c, int64_t n) {
+template <class T, int ACTIVATION> static void activate_row(T* c, const T* y, int64_t n) {
   constexpr int64_t W = WIDTH<T>, U = 4;
+  constexpr bool grad = ACTIVATION > GEMM_SIGMOID;
   int64_t j = 0;
   for (; j + U * W <= n; j += U * W) {
     Reg<T> v[U];
 #pragma GCC unroll 4
-    for (int u = 0; u < U; ++u) v[u] = activate<T>(load(c + j + u * W), ACTIVATION);
+    for (int u = 0; u < U; ++u)
+      v[u] = activate<T>(load(c + j + u * W), grad ? load(y + j + u * W) : Reg<T>{}, ACTIVATION);
 #pragma GCC unroll 4
     for (int u = 0; u < U; ++u) store(c + j + u * W, v[u]);
   }
   for (; j < n; j += W) {
     const Tail<T> tail(n - j < W ? n - j : W);
-    store(c + j, activate<T>(load(c + j, tail), ACTIVATION), tail);
+    store(c + j, activate<T>(load(c + j, tail), grad ? load(y + j, tail) : Reg<T>{}, ACTIVATION), tail);
   }
 }
 // The functions that micro-kernels do not have, of a block of C that is complete.
 template <class T> static void activate_block(const Problem<T>& p, int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
-  const auto run = p.activation == GEMM_TANH ? activate_row<T, GEMM_TANH> : activate_row<T, GEMM_SIGMOID>;
+  static constexpr void (*run[])(T*, const T*, int64_t) = {
+      activate_row<T, GEMM_TANH>, activate_row<T, GEMM_SIGMOID>, activate_row<T, GEMM_RELU_GRAD>, activate_row<T, GEMM_TANH_GRAD>,
+      activate_row<T, GEMM_SIGMOID_GRAD>};
   T* c = p.c.data + i0 * p.c.rs + j0;
-  if (p.c.rs == cols) return run(c, rows * cols);
-  for (int64_t i = 0; i < rows; ++i, c += p.c.rs) run(c, cols);
+  if (p.c.rs == cols) cols *= rows, rows = 1;
+  for (int64_t i = 0; i < rows; ++i, c += p.c.rs) run[p.activation - GEMM_TANH](c, p.beside(c), cols);
 }
 
 // WIDTH columns of one row, and those that remain.
@@ -426,8 +435,9 @@ template <class T> static int run_real(const Record& r) {
   p.b = {reinterpret_cast<const T*>(b.data), b.stride[1], b.stride[2]};
   p.d = {nullptr, 0, 0};
   int64_t step_a = a.stride[0], step_b = b.stride[0], step_d = 0;
-  const bool has_d = r.nin == 3 && p.beta != T(0);
-  if (has_d) {
+  const bool grad = r.op > GEMM_SIGMOID;
+  p.y = grad ? d.data - c.data : 0;
+  if (r.nin == 3 && !grad && p.beta != T(0)) {
     p.d = {reinterpret_cast<const T*>(d.data), d.stride[1], d.stride[2]};
     step_d = d.stride[0];
   }

@@ -71,7 +71,10 @@ template <class T> static int run_few_rows(const Problem<T>& p) {
 #pragma GCC unroll 16
             for (int l = 0; l < W; ++l) store(dst + l * p.c.rs, v[l].v, tail);
           } else {
-            for (int64_t l = 0; l < rows; ++l) store(dst + l * p.c.rs, activate<T>(v[l].v, p.activation), tail);
+            for (int64_t l = 0; l < rows; ++l, dst += p.c.rs) {
+              const Reg<T> y = p.activation > GEMM_SIGMOID ? load(p.beside(dst), tail) : Reg<T>{};
+              store(dst, activate<T>(v[l].v, y, p.activation), tail);
+            }
           }
         }
       }

@@ -15,6 +15,11 @@ template <class T> struct Problem {
   Mat<const T> a, b, d;  // d.data null: none
   T alpha, beta;
   int activation;
+  int64_t y;  // from C to Y, in bytes
+
+  const T* beside(const T* element_of_c) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(element_of_c) + y);
+  }
 };
 
 // Blocks: KC of k, so that a panel of A stays in L1 while it meets a block of B in L2, B_BYTES when packed.
@@ -36,6 +41,16 @@ template <class T> static inline Reg<T> activate(Reg<T> v, int activation) {
     case GEMM_TANH: return tanh(Vec<T>(v)).v;
     case GEMM_SIGMOID: return sigmoid(Vec<T>(v)).v;
     default: return v;
+  }
+}
+// The same, or what the gradient v of Y becomes; the expressions of elementwise.def.
+template <class T> static inline Reg<T> activate(Reg<T> v, Reg<T> y, int activation) {
+  const Vec<T> g(v), f(y), one(T(1));
+  switch (activation) {
+    case GEMM_RELU_GRAD: return select(le(f, Vec<T>(T(0))), Vec<T>(T(0)), g).v;
+    case GEMM_TANH_GRAD: return (g * (one - f * f)).v;
+    case GEMM_SIGMOID_GRAD: return (g * (one - f) * f).v;
+    default: return activate<T>(v, activation);
   }
 }
 
