@@ -19,17 +19,17 @@ constexpr int FEW_STRIPS = 2;  // of two registers of rows
 // Pays where run_tiles would pack B, which takes the time of some eight rows more, and few lanes stay idle.
 template <class T> static inline bool is_few_rows(const Problem<T>& p) {
   constexpr int W = WIDTH<T>;
+  if (p.k * p.n * int64_t(sizeof(T)) <= 256 * 1024 || p.m > FEW_STRIPS * 2 * W) return false;
   const int64_t padded = (p.m + W - 1) / W * W;
-  if (p.m < W / 2 || padded >= p.m + 8 || padded > FEW_STRIPS * 2 * W || p.n < 4 * MAX_MR || p.c.cs != 1) return false;
+  if (p.m < W / 2 || padded >= p.m + 8 || p.n < 4 * MAX_MR || p.c.cs != 1) return false;
   if (p.b.rs != 1) {  // a column strip, taken up again by the next, must not collide in the second-level cache
     const int64_t step = p.b.rs * int64_t(sizeof(T));
     if (p.b.cs != 1 || p.m <= 2 * MAX_MR || p.k * (step & -step) > 1024 * 1024) return false;
   }
-  return p.alpha == T(1) && (!p.d.data || p.beta == T(1)) && p.k * p.n * int64_t(sizeof(T)) > 256 * 1024 &&
-         p.k * (padded + W) * int64_t(sizeof(T)) <= B_BYTES;
+  return p.alpha == T(1) && (!p.d.data || p.beta == T(1)) && p.k * (padded + W) * int64_t(sizeof(T)) <= B_BYTES;
 }
 
-template <class T> static int run_few_rows(const Problem<T>& p) {
+template <class T> __attribute__((noinline)) static int run_few_rows(const Problem<T>& p) {
   constexpr int W = WIDTH<T>, LINES = (MAX_MR + W - 1) / W * W;
   const int nv = p.m > W ? 2 : 1;
   const int64_t width = nv * W, strips = (p.m + width - 1) / width;
