@@ -485,6 +485,44 @@ def test_activations_in_the_product_before_them(act, rows, bias):
     assert check(program)["replays"] >= 4
 
 
+@pytest.mark.parametrize("act", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("rows", [1, 3, 20, 40])
+@pytest.mark.parametrize("wide", [2, 37, 400, 2100])  # summed over in one block or more, and with B read where it lies
+def test_gradients_of_activations_in_the_product_before_them(act, rows, wide):
+    def program(compile_):
+        first, second = nn.Linear(7, 70), nn.Linear(70, wide)
+        params = [*first.parameters(), *second.parameters()]
+
+        def body(x, g):
+            for p in params:
+                p.grad = None
+            second(getattr(first(x), act)()).backward(g)
+
+        step = compile_(body)
+        for k in range(4):
+            g = t.randn(rows, wide)
+            g[0] = [float("nan"), -0.0, float("inf"), 0.0][k]
+            step(t.randn(rows, 7), g)
+            yield [p.grad for p in params]
+
+    assert check(program)["replays"] >= 2
+
+
+def test_gradient_of_an_activation_whose_product_is_also_used_otherwise():
+    def program(compile_):
+        w = t.randn(6, 5, requires_grad=True)
+
+        def body(x):
+            h = (x @ w).tanh()
+            return t.autograd.grad((h @ w.detach().t()).sum(), (h, w))
+
+        step = compile_(body)
+        for _ in range(4):
+            yield step(t.randn(4, 6))
+
+    assert check(program)["replays"] >= 2
+
+
 def test_activation_of_a_product_that_is_also_used_otherwise():
     def program(compile_):
         w = t.randn(5, 6)

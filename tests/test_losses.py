@@ -46,7 +46,8 @@ def random(dtype, *shape):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_softmax(isa, dtype):
     shapes = [((4, 7), 1), ((4, 7), 0), ((1, 5), 1), ((100, 16), 1), ((3, 1000), 1), ((3, 40, 50), 1), ((2, 3, 17), 0)]
-    for shape, dim in [*shapes, ((7, 1), 1)]:
+    short = [((rows, n), 1) for rows, n in [(2, 2), (15, 3), (16, 4), (17, 6), (40, 8), (9, 9), (33, 17), (20, 32), (5, 33)]]
+    for shape, dim in [*shapes, *short, ((7, 1), 1)]:
         for name in ("softmax", "log_softmax"):
             compare(lambda lib, x: getattr(lib, name)(x, dim), [random(dtype, *shape)])
 
@@ -79,7 +80,7 @@ def test_losses(isa, dtype, reduction):
                         ("binary_cross_entropy_with_logits", {})]:
         compare(lambda lib, a, b: getattr(lib.nn.functional, name)(a, b, reduction=reduction, **extra), [x, t])
     rng = np.random.default_rng(1)
-    for shape in [(7, 10), (300, 3), (5, 300), (2, 4, 3, 5), (3, 5, 40), (6,)]:
+    for shape in [(7, 10), (300, 3), (5, 300), (2, 4, 3, 5), (3, 5, 40), (6,), (17, 4), (20, 19)]:
         terms = shape[:1] + shape[2:] if len(shape) > 1 else ()
         classes = shape[1] if len(shape) > 1 else shape[0]
         target = rng.integers(0, classes, terms)

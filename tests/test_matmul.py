@@ -47,6 +47,8 @@ def test_kernel(isa, dtype):
     layouts = list(LAYOUTS.values())
     cases = [tuple(rng.choice(SIZES, 3)) for _ in range(300)]
     cases += [(300, 270, 260), (40, 33, 1100), (1, 700, 600), (5, 130, 4100), (1, 1, 9000), (600, 1, 500), (260, 300, 2)]
+    cases += [(m, n, k) for m in (8, 16, 30, 32, 64) for n, k in [(500, 300), (120, 1700)]]  # few rows and much to multiply by
+    cases += [(m, n, k) for m in (16, 40) for n in (2, 4, 6, 8) for k in (16, 40, 700)]  # narrow results
     for m, n, k in cases:
         a, b = (layouts[rng.integers(4)](rng.standard_normal(s).astype(dtype)) for s in ((m, k), (k, n)))
         x, y = tt.from_numpy(a), tt.from_numpy(b)
