@@ -43,7 +43,7 @@ const Isa* active = &isas[0];
 }  // namespace
 
 #if defined(__x86_64__)
-// Zen 4: 16 roots in 10 cycles, where a core of Intel's takes 19 (A. Fog, Instruction tables).
+// 16 numbers of Adam's step take 5.3 ns with the instruction and 6.4 without on Zen 4, but 7.6 and 6.4 on a Xeon (ADR 0038).
 const bool slow_roots = !__builtin_cpu_is("amd");
 #else
 const bool slow_roots = true;

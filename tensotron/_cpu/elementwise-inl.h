@@ -299,12 +299,20 @@ static bool run_bytes(const Record& r) {
   return true;
 }
 
-// One run of at most a tile, of operands that are dense or, those in the mask, one number.
-__attribute__((noinline)) static void run_with_numbers(const Record& r, RowFn fn, unsigned numbers) {
-  alignas(64) char tile[MAX_ARGS][TILE * 8];
+// A run of at most a tile, of operands that are dense or one number; false if some are neither.
+__attribute__((noinline)) static bool run_with_numbers(const Record& r, RowFn fn) {
+  const int nargs = r.nout + r.nin;
   const int64_t n = r.size[0], item = item_size(r.compute);
+  unsigned numbers = 0;
+  for (int k = 0; k < nargs; ++k) {
+    const Arg& a = r.arg[k];
+    if (a.dtype == r.compute && (a.stride[0] == 1 || n == 1)) continue;
+    if (k == 0 || n > TILE || (a.stride[0] != 0 && n != 1)) return false;
+    numbers |= 1u << k;
+  }
+  alignas(64) char tile[MAX_ARGS][TILE * 8];
   const void* in[MAX_ARGS];
-  for (int k = 1; k < r.nout + r.nin; ++k) {
+  for (int k = 1; k < nargs; ++k) {
     in[k - 1] = r.arg[k].data;
     if (!(numbers >> k & 1)) continue;
     in[k - 1] = tile[k];
@@ -313,6 +321,7 @@ __attribute__((noinline)) static void run_with_numbers(const Record& r, RowFn fn
     spread_number(tile[k], number, n, item);
   }
   fn(r.arg[0].data, in, n, r, false);
+  return true;
 }
 
 static int row_part(const Record& r, RowFn fn) {
@@ -320,18 +329,10 @@ static int row_part(const Record& r, RowFn fn) {
   if (r.ndim == 1) {
     const int nargs = r.nout + r.nin;
     bool dense = true;
-    unsigned numbers = 0;
     const void* in[MAX_ARGS];
     for (int k = 0; k < nargs; ++k) {
-      const Arg& a = r.arg[k];
-      const bool same = a.dtype == r.compute, whole = a.stride[0] == 1 || r.size[0] == 1;
-      dense &= (same && whole) || (k > 0 && (a.stride[0] == 0 || r.size[0] == 1) && r.size[0] <= TILE);
-      numbers |= unsigned(!(same && whole)) << k;
-      in[k] = a.data;
-    }
-    if (dense && numbers) {
-      if (r.size[0]) run_with_numbers(r, fn, numbers);
-      return OK;
+      dense &= r.arg[k].stride[0] == 1 && r.arg[k].dtype == r.compute;
+      in[k] = r.arg[k].data;
     }
     if (dense) {
       const int64_t item = item_size(r.compute);
@@ -342,6 +343,7 @@ static int row_part(const Record& r, RowFn fn) {
       fn(r.arg[0].data, in + 1, r.size[0], r, false);
       return OK;
     }
+    if (r.size[0] && run_with_numbers(r, fn)) return OK;
   }
   if (is_empty(r) || short_rows(r, fn)) return OK;
   return row_general(r, fn);

@@ -31,33 +31,46 @@ namespace tensotron { namespace TENSOTRON_ISA {
 // Whether an update counts subnormal averages (subnormal.h).
 template <bool VALUE> struct Counting { static constexpr bool value = VALUE; };
 
-// update(x, Counting) on vectors x[0..N) of elements [i, n) of N operands; those in the mask WRITTEN are stored back. It
-// counts where an operand of the mask PROBED is subnormal. A function of its own, with a copy of what it is given: what
-// neither other code nor a store can change stays in registers, and no caller copies it for each parameter.
+// update(x, Counting) on vectors x[0..N) of N operands, loaded and stored by functions of the operand; those in the mask
+// WRITTEN are stored back. It counts where an operand of the mask PROBED is subnormal.
+template <class T, int N, unsigned WRITTEN, unsigned PROBED, class F, class Load, class Store>
+TENSOTRON_INLINE void update_vectors(const F& update, const Load& load, const Store& store) {
+  Vec<T> x[N];
+  for (int k = 0; k < N; k++) x[k] = load(k);
+  Mask<T> tiny = first<T>(0);
+  for (int k = 0; k < N; k++)
+    if (PROBED >> k & 1) tiny = tiny | subnormal(x[k]);
+  if (PROBED && any(tiny)) update(x, Counting<true>{});
+  else update(x, Counting<false>{});
+  for (int k = 0; k < N; k++)
+    if (WRITTEN >> k & 1) store(k, x[k]);
+}
+
+// The same for elements [i, n). A function of its own, with a copy of what it is given: what neither other code nor a store
+// can change stays in registers, and no caller copies it for each parameter.
 template <class T, int N, unsigned WRITTEN, unsigned PROBED, class F>
 __attribute__((noinline)) static void sweep_range(T* const* operands, int64_t i, int64_t n, const F& shared) {
   typedef Vec<T> V;
   const F update = shared;
   T* p[N];
   for (int k = 0; k < N; k++) p[k] = operands[k];
-  for (; i < n; i += V::size) {
-    const int rest = i + V::size <= n ? V::size : int(n - i);
-    V x[N];
-    for (int k = 0; k < N; k++) x[k] = __builtin_expect(rest == V::size, 1) ? V::load(p[k] + i) : V::load(p[k] + i, rest);
-    Mask<T> tiny = first<T>(0);
-    for (int k = 0; k < N; k++)
-      if (PROBED >> k & 1) tiny = tiny | subnormal(x[k]);
-    if (PROBED && any(tiny)) update(x, Counting<true>{});
-    else update(x, Counting<false>{});
-    for (int k = 0; k < N; k++)
-      if (WRITTEN >> k & 1) __builtin_expect(rest == V::size, 1) ? x[k].store(p[k] + i) : x[k].store(p[k] + i, rest);
-  }
+  const int64_t whole = n - (n - i) % V::size;
+  for (; i < whole; i += V::size)
+    update_vectors<T, N, WRITTEN, PROBED>(
+        update, [&](int k) __attribute__((always_inline)) { return V::load(p[k] + i); },
+        [&](int k, V x) __attribute__((always_inline)) { x.store(p[k] + i); });
+  const int rest = int(n - whole);
+  if (rest == 0) return;
+  update_vectors<T, N, WRITTEN, PROBED>(
+      update, [&](int k) __attribute__((always_inline)) { return V::load(p[k] + i, rest); },
+      [&](int k, V x) __attribute__((always_inline)) { x.store(p[k] + i, rest); });
 }
 
 constexpr int64_t SWEEP = 4096;
 
 // The same for the first N operands of a list.
-template <class T, int N, unsigned WRITTEN, unsigned PROBED, class F> static void sweep(const Arg* operands, const F& update) {
+template <class T, int N, unsigned WRITTEN, unsigned PROBED, class F>
+TENSOTRON_INLINE void sweep(const Arg* operands, const F& update) {
   T* p[N];
   for (int k = 0; k < N; k++) p[k] = (T*)operands[k].data;
   const int64_t n = operands[0].stride[0];
@@ -322,7 +335,8 @@ template <class T> static int list_scale(const Record& r) {
   typedef Vec<T> V;
   const T norm = *(const T*)r.arg[0].data, wanted = T(1) / (norm + T(1e-6)) * T(r.reals[0]);
   const V by = V(wanted > 1 ? T(1) : wanted);  // a NaN stays
-  for (uint32_t k = 0; k < r.nlist; k++) sweep<T, 1, 1, 0>(r.list + k, [=](V* x, auto) __attribute__((always_inline)) { x[0] = x[0] * by; });
+  const auto scale = [=](V* x, auto) __attribute__((always_inline)) { x[0] = x[0] * by; };
+  for (uint32_t k = 0; k < r.nlist; k++) sweep<T, 1, 1, 0>(r.list + k, scale);
   return OK;
 }
 
