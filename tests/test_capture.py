@@ -523,6 +523,27 @@ def test_gradient_of_an_activation_whose_product_is_also_used_otherwise():
     assert check(program)["replays"] >= 2
 
 
+def test_a_result_changed_in_place_is_in_the_history_of_its_views():
+    def program(compile_):
+        def body(x):
+            y = x * 2
+            return y, y[1:]
+
+        step = compile_(body)
+        for _ in range(4):
+            x = t.ones(3, requires_grad=True)
+            whole, part = step(x)
+            part.mul_(3)
+            (whole * t.tensor([1.0, 10.0, 100.0])).sum().backward()
+            yield x.grad
+        for _ in range(3):
+            whole, part = step(t.ones(3))
+            part.mul_(3)
+            yield whole
+
+    check(program)
+
+
 def test_activation_of_a_product_that_is_also_used_otherwise():
     def program(compile_):
         w = t.randn(5, 6)

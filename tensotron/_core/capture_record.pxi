@@ -301,6 +301,7 @@ cdef class Recording:
         cdef Result r = Result.__new__(Result)
         cdef Storage s = t.storage
         cdef Leaf leaf
+        cdef Result other
         cdef Py_ssize_t i
         r.slot = r.input = r.leaf = r.live = -1
         r.like = t
@@ -333,6 +334,9 @@ cdef class Recording:
             if id(s) not in self.slot_of:
                 self.new_slot(id(s), s.data)
             r.slot = self.slot_of[id(s)]
+            for other in self.results:  # a change of one in place would be missing in the other's history
+                if other is not r and other.slot == r.slot and other.input < 0 and (r.live >= 0 or other.live >= 0):
+                    raise Refused("results that may be differentiated outside share memory")
             self.fresh[r.slot] = s.nbytes
             r.offset = t.ptr - s.data
         else:
