@@ -172,3 +172,22 @@ def test_gradients_refuse_out(name, who, mode):
         return first.requires_grad, first.is_leaf, None if name == "empty" else values(first)
 
     same(run)
+
+
+def test_integers_wrap_around_at_their_own_width_whatever_out_holds():
+    def program(lib):
+        u8, i32 = lib.tensor([200, 217, 3], dtype=lib.uint8), lib.tensor([2**31 - 1, -5, 7], dtype=lib.int32)
+        yes = lib.tensor([True])
+        for name in ("add", "sub", "mul"):
+            for x in (u8, i32):
+                for dtype in ("int64", "float32", "int32", "uint8"):
+                    if dtype != "uint8" or x is u8:
+                        yield getattr(lib, name)(x, x.flip(0), out=lib.empty(3, dtype=getattr(lib, dtype)))
+        yield lib.add(yes, yes, out=lib.empty(1, dtype=lib.int64))
+        yield lib.lt(u8, 210, out=lib.empty(3, dtype=lib.float32))
+        yield u8.clone().mul_(i32)
+
+    def seen(lib):
+        return [(str(y.dtype).split(".")[1], y.tolist()) for y in program(lib)]
+
+    assert seen(tt) == seen(torch)

@@ -301,6 +301,8 @@ cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na
             raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to "
                                "a single memory location. Please clone() the tensor before performing the operation.")
         written = empty(out.nd, out.sizes, out.dt)
+    elif out.dt != result and (result == I32 or result == U8 or result == BOOL):
+        written = empty(out.nd, out.sizes, result)  # wraps around at its own width, not at that of `out`
     launch_row(row * 4, written, a, b, c, None, na, nb, nc, n_in, compute, p)
     if written is not out:
         copy_into(out, written)
