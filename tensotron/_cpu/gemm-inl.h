@@ -103,34 +103,6 @@ template <class T, int MI> static void run_dots(const Problem<T>& p) {
   }
 }
 
-// Functions of a row: four registers at a time, since one alone waits for its own chain of instructions.
-template <class T, int ACTIVATION> static void activate_row(T* c, const T* y, int64_t n) {
-  constexpr int64_t W = WIDTH<T>, U = 4;
-  constexpr bool grad = ACTIVATION > GEMM_SIGMOID;
-  int64_t j = 0;
-  for (; j + U * W <= n; j += U * W) {
-    Reg<T> v[U];
-#pragma GCC unroll 4
-    for (int u = 0; u < U; ++u)
-      v[u] = activate<T>(load(c + j + u * W), grad ? load(y + j + u * W) : Reg<T>{}, ACTIVATION);
-#pragma GCC unroll 4
-    for (int u = 0; u < U; ++u) store(c + j + u * W, v[u]);
-  }
-  for (; j < n; j += W) {
-    const Tail<T> tail(n - j < W ? n - j : W);
-    store(c + j, activate<T>(load(c + j, tail), grad ? load(y + j, tail) : Reg<T>{}, ACTIVATION), tail);
-  }
-}
-// The functions that micro-kernels do not have, of a block of C that is complete.
-template <class T> static void activate_block(const Problem<T>& p, int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
-  static constexpr void (*run[])(T*, const T*, int64_t) = {
-      activate_row<T, GEMM_TANH>, activate_row<T, GEMM_SIGMOID>, activate_row<T, GEMM_RELU_GRAD>, activate_row<T, GEMM_TANH_GRAD>,
-      activate_row<T, GEMM_SIGMOID_GRAD>};
-  T* c = p.c.data + i0 * p.c.rs + j0;
-  if (p.c.rs == cols) cols *= rows, rows = 1;
-  for (int64_t i = 0; i < rows; ++i, c += p.c.rs) run[p.activation - GEMM_TANH](c, p.beside(c), cols);
-}
-
 // WIDTH columns of one row, and those that remain.
 template <class T>
 __attribute__((noinline)) static int64_t row_blocks(int64_t n, int64_t k, const T* a, const T* b, int64_t ldb, const T* d, T* c,
@@ -146,7 +118,7 @@ __attribute__((noinline)) static int64_t row_blocks(int64_t n, int64_t k, const 
     const Reg<T> x = spread_lane(a);
     for (; j + W <= n; j += W) put(j, dot_lanes<T>(x, b + j * k));
   }
-  for (; j + W <= n; j += W) put(j, dot_row<T>(k, a, b + j * ldb, ldb));
+  for (; j + W <= n; j += W) put(j, dot_whole<T, 1>(k, a, 0, b + j * ldb, ldb));
   return j;
 }
 template <class T> static void row_rest(const Problem<T>& p, int64_t j) {
@@ -345,8 +317,6 @@ template <class T> static int run_tiles(const Problem<T>& p) {
   return OK;
 }
 
-template <class T> static int run_outer(const Problem<T>& p) { return is_few_rows(p) ? run_few_rows(p) : run_tiles(p); }
-
 template <class T> static inline bool dots_pay(const Problem<T>& p) {
   constexpr int64_t W = WIDTH<T>;
   if (p.a.cs != 1 || p.b.rs != 1 || p.k < 2) return false;
@@ -414,7 +384,7 @@ template <class T> __attribute__((noinline)) static int run_shared(const Problem
       q.b.data += i * batch.b;
       q.d.data += i * batch.d;
       take_part(q, cuts, u - block * cuts.rows, next - block * cuts.rows, j, dots ? 1 : 4 * WIDTH<T>);
-      const int status = dots ? run_dot(q) : run_outer(q);
+      const int status = dots ? run_dot(q) : run_tiles(q);
       if (status != OK) return status;
     }
     return int(OK);
@@ -469,9 +439,10 @@ template <class T> static int run_real(const Record& r) {
   if (p.k == 1) p.a.cs = p.b.rs = 1;
   const bool dots = dots_pay(p);
   const int team = team_for(double(batch) * double(p.m) * double(p.n) * double(p.k + 16) / 25);
-  if (team > 1) return run_shared(p, dots, {batch, c.stride[0], step_a, step_b, step_d}, team);
+  const bool few = !dots && is_few_rows(p);  // whose threads share what is packed
+  if (team > 1 && !few) return run_shared(p, dots, {batch, c.stride[0], step_a, step_b, step_d}, team);
   for (int64_t i = 0; i < batch; ++i) {
-    const int status = dots ? run_dot(p) : run_outer(p);
+    const int status = dots ? run_dot(p) : few ? run_few_rows(p, team) : run_tiles(p);
     if (status != OK) return status;
     p.c.data += c.stride[0];
     p.a.data += step_a;

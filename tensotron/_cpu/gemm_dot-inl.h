@@ -25,33 +25,43 @@ template <class T, int N> struct DotRows {
   }
 };
 
+// At most LANE rows; those that do not exist are the first once more.
+template <class T> struct FewRows {
+  const T* p[LANE<T>];
+  inline FewRows(const T* first, int64_t step, int64_t count) {
+    for (int i = 0; i < LANE<T>; ++i) p[i] = first + (i < count ? i : 0) * step;
+  }
+  inline const T* operator[](int i) const { return p[i]; }
+  inline void advance() {
+    for (int i = 0; i < LANE<T>; ++i) p[i] += WIDTH<T>;
+  }
+};
+
 // acc[i * NJ + j] += a row i . b column j, lane by lane, for at most DOT_K of k.
-template <class T, int MI>
-static inline void dot_rows(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, Reg<T>* acc) {
-  constexpr int W = WIDTH<T>, NJ = W / MI;
-  DotRows<T, MI> ap(a, lda);
-  DotRows<T, NJ> bp(b, ldb);
+template <class T, int MI, int NJ, class Columns>
+TENSOTRON_INLINE void dot_rows(int64_t k, DotRows<T, MI> a, Columns b, Reg<T>* acc) {
+  constexpr int W = WIDTH<T>;
   for (; k >= W; k -= W) {
     Reg<T> av[MI];
 #pragma GCC unroll 16
-    for (int i = 0; i < MI; ++i) av[i] = load(ap[i]);
+    for (int i = 0; i < MI; ++i) av[i] = load(a[i]);
 #pragma GCC unroll 16
     for (int j = 0; j < NJ; ++j) {
-      const Reg<T> bv = load(bp[j]);
+      const Reg<T> bv = load(b[j]);
 #pragma GCC unroll 16
       for (int i = 0; i < MI; ++i) acc[i * NJ + j] = fma<T>(av[i], bv, acc[i * NJ + j]);
     }
-    ap.advance();
-    bp.advance();
+    a.advance();
+    b.advance();
   }
   if (k == 0) return;
   const Tail<T> tail(k);
   Reg<T> av[MI];
 #pragma GCC unroll 16
-  for (int i = 0; i < MI; ++i) av[i] = load(ap[i], tail);
+  for (int i = 0; i < MI; ++i) av[i] = load(a[i], tail);
 #pragma GCC unroll 16
   for (int j = 0; j < NJ; ++j) {
-    const Reg<T> bv = load(bp[j], tail);
+    const Reg<T> bv = load(b[j], tail);
 #pragma GCC unroll 16
     for (int i = 0; i < MI; ++i) acc[i * NJ + j] = fma<T>(av[i], bv, acc[i * NJ + j]);
   }
@@ -73,97 +83,56 @@ static inline void dot_rows(int64_t k, const T* a, int64_t lda, int64_t mi, cons
     }
 }
 
-// sums[i * NJ + j] = a row i . b column j, MI * NJ = WIDTH of them, `mi` rows and `nj` columns of which exist.
+// The sum of `block(k0, n)` over blocks of at most DOT_K of k.
+template <class T, class Block> TENSOTRON_INLINE Reg<T> sum_blocks(int64_t k, Block block) {
+  Reg<T> total = {};
+  for (int64_t k0 = 0; k0 < k; k0 += DOT_K) total = total + block(k0, k - k0 < DOT_K ? k - k0 : DOT_K);
+  return total;
+}
+
+// sums[i * NJ + j] = a row i . b column j, MI * NJ = WIDTH of them. All chains stay in registers.
+template <class T, int MI> TENSOTRON_INLINE Reg<T> dot_whole(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb) {
+  constexpr int W = WIDTH<T>, NJ = W / MI;
+  return sum_blocks<T>(k, [&](int64_t k0, int64_t n) __attribute__((always_inline)) {
+    Reg<T> acc[W];
+#pragma GCC unroll 16
+    for (int i = 0; i < W; ++i) acc[i] = Reg<T>{};
+    dot_rows<T, MI, NJ>(n, DotRows<T, MI>(a + k0, lda), DotRows<T, NJ>(b + k0, ldb), acc);
+    return sum_lanes<T>(acc);
+  });
+}
+
+// The same where `mi` rows and `nj` columns exist.
 template <class T, int MI>
 static inline Reg<T> dot_block(int64_t k, const T* a, int64_t lda, int64_t mi, const T* b, int64_t ldb,
                                int64_t nj) {
-  constexpr int W = WIDTH<T>;
-  Reg<T> total = {};
-  for (int64_t k0 = 0; k0 < k; k0 += DOT_K) {
-    const int64_t n = k - k0 < DOT_K ? k - k0 : DOT_K;
-    if (mi == MI && nj == W / MI) {
-      Reg<T> acc[W];  // in registers, as that of fewer, which is indexed, cannot be
-#pragma GCC unroll 16
-      for (int i = 0; i < W; ++i) acc[i] = Reg<T>{};
-      dot_rows<T, MI>(n, a + k0, lda, b + k0, ldb, acc);
-      total = total + sum_lanes<T>(acc);
-    } else {
-      Reg<T> acc[W] = {};
-      dot_rows<T, MI>(n, a + k0, lda, mi, b + k0, ldb, nj, acc);
-      total = total + sum_lanes<T>(acc);
-    }
-  }
-  return total;
+  if (mi == MI && nj == WIDTH<T> / MI) return dot_whole<T, MI>(k, a, lda, b, ldb);
+  return sum_blocks<T>(k, [&](int64_t k0, int64_t n) {
+    Reg<T> acc[WIDTH<T>] = {};
+    dot_rows<T, MI>(n, a + k0, lda, mi, b + k0, ldb, nj, acc);
+    return sum_lanes<T>(acc);
+  });
 }
 
-// sums[j] = a . b column j, WIDTH of them. Like dot_block for one row, all of whose chains stay in registers.
-template <class T> TENSOTRON_INLINE Reg<T> dot_row(int64_t k, const T* a, const T* b, int64_t ldb) {
-  constexpr int W = WIDTH<T>;
-  Reg<T> total = {};
-  for (int64_t k0 = 0; k0 < k; k0 += DOT_K) {
-    int64_t n = k - k0 < DOT_K ? k - k0 : DOT_K;
-    const T* x = a + k0;
-    DotRows<T, W> y(b + k0, ldb);
-    Reg<T> acc[W];
-#pragma GCC unroll 16
-    for (int j = 0; j < W; ++j) acc[j] = Reg<T>{};
-    for (; n >= W; n -= W, x += W) {
-      const Reg<T> xv = load(x);
-#pragma GCC unroll 16
-      for (int j = 0; j < W; ++j) acc[j] = fma<T>(xv, load(y[j]), acc[j]);
-      y.advance();
-    }
-    if (n) {
-      const Tail<T> tail(n);
-      const Reg<T> xv = load(x, tail);
-#pragma GCC unroll 16
-      for (int j = 0; j < W; ++j) acc[j] = fma<T>(xv, load(y[j], tail), acc[j]);
-    }
-    total = total + sum_lanes<T>(acc);
-  }
-  return total;
-}
-
-// sums[j] = a . b column j, for at most LANE columns, in dot_row's order.
+// The same for one row and at most LANE columns.
 template <class T> static inline Reg<T> dot_few(int64_t k, const T* a, const T* b, int64_t ldb, int64_t columns) {
-  constexpr int W = WIDTH<T>, L = LANE<T>;
-  const T* y[L];
-  for (int j = 0; j < L; ++j) y[j] = b + (j < columns ? j : 0) * ldb;
-  Reg<T> total = {};
-  for (int64_t k0 = 0; k0 < k; k0 += DOT_K) {
-    const int64_t end = k - k0 < DOT_K ? k : k0 + DOT_K;
+  constexpr int L = LANE<T>;
+  return sum_blocks<T>(k, [&](int64_t k0, int64_t n) __attribute__((always_inline)) {
     Reg<T> acc[L];
 #pragma GCC unroll 4
     for (int j = 0; j < L; ++j) acc[j] = Reg<T>{};
-    int64_t p = k0;
-    for (; p + W <= end; p += W) {
-      const Reg<T> x = load(a + p);
-#pragma GCC unroll 4
-      for (int j = 0; j < L; ++j) acc[j] = fma<T>(x, load(y[j] + p), acc[j]);
-    }
-    if (p < end) {
-      const Tail<T> tail(end - p);
-      const Reg<T> x = load(a + p, tail);
-#pragma GCC unroll 4
-      for (int j = 0; j < L; ++j) acc[j] = fma<T>(x, load(y[j] + p, tail), acc[j]);
-    }
-    total = total + sum_few<T>(acc);
-  }
-  return total;
+    dot_rows<T, 1, L>(n, DotRows<T, 1>(a + k0, 0), FewRows<T>(b + k0, ldb, columns), acc);
+    return sum_few<T>(acc);
+  });
 }
 
-// dot_row for k = LANE and columns one after the other: a register holds WIDTH / LANE of them. x: spread_lane of the row.
+// One row, k = LANE and columns one after the other: a register holds WIDTH / LANE of them. x: spread_lane of the row.
 template <class T> TENSOTRON_INLINE Reg<T> dot_lanes(Reg<T> x, const T* b) {
   constexpr int W = WIDTH<T>, L = LANE<T>;
-  constexpr Lanes<T> all;
   Reg<T> r[L];
 #pragma GCC unroll 4
   for (int i = 0; i < L; ++i) r[i] = fma<T>(x, load(b + i * W), Reg<T>{});
-#pragma GCC unroll 2
-  for (int i = 0; i < L / 2; ++i)
-    r[i] = unpack<T, 1, false>(r[2 * i], r[2 * i + 1], all) + unpack<T, 1, true>(r[2 * i], r[2 * i + 1], all);
-  if constexpr (L == 4) r[0] = unpack<T, 2, false>(r[0], r[1], all) + unpack<T, 2, true>(r[0], r[1], all);
-  return swap_lanes<T>(r[0], all);
+  return swap_lanes<T>(sum_within_lanes<T>(r), Lanes<T>{});
 }
 
 // One dot product: eight registers of chains.

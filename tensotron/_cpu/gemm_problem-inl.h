@@ -54,6 +54,34 @@ template <class T> static inline Reg<T> activate(Reg<T> v, Reg<T> y, int activat
   }
 }
 
+// Functions of a row: four registers at a time, since one alone waits for its own chain of instructions.
+template <class T, int ACTIVATION> static void activate_row(T* c, const T* y, int64_t n) {
+  constexpr int64_t W = WIDTH<T>, U = 4;
+  constexpr bool grad = ACTIVATION > GEMM_SIGMOID;
+  int64_t j = 0;
+  for (; j + U * W <= n; j += U * W) {
+    Reg<T> v[U];
+#pragma GCC unroll 4
+    for (int u = 0; u < U; ++u)
+      v[u] = activate<T>(load(c + j + u * W), grad ? load(y + j + u * W) : Reg<T>{}, ACTIVATION);
+#pragma GCC unroll 4
+    for (int u = 0; u < U; ++u) store(c + j + u * W, v[u]);
+  }
+  for (; j < n; j += W) {
+    const Tail<T> tail(n - j < W ? n - j : W);
+    store(c + j, activate<T>(load(c + j, tail), grad ? load(y + j, tail) : Reg<T>{}, ACTIVATION), tail);
+  }
+}
+// The function at the end, of a block of C that is complete.
+template <class T> static void activate_block(const Problem<T>& p, int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
+  static constexpr void (*run[])(T*, const T*, int64_t) = {
+      activate_row<T, GEMM_RELU>,      activate_row<T, GEMM_TANH>,      activate_row<T, GEMM_SIGMOID>,
+      activate_row<T, GEMM_RELU_GRAD>, activate_row<T, GEMM_TANH_GRAD>, activate_row<T, GEMM_SIGMOID_GRAD>};
+  T* c = p.c.data + i0 * p.c.rs + j0;
+  if (p.c.rs == cols) cols *= rows, rows = 1;
+  for (int64_t i = 0; i < rows; ++i, c += p.c.rs) run[p.activation - GEMM_RELU](c, p.beside(c), cols);
+}
+
 // k of the next block when `left` remain: the last two share, so that neither is short.
 template <class T> static inline int64_t next_block(int64_t left) {
   if (left <= KC<T>) return left;

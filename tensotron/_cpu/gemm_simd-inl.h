@@ -165,18 +165,20 @@ template <class T> TENSOTRON_INLINE void transpose_lanes(Reg<T> (&r)[LANE<T>]) {
   }
 }
 
+// Element i of each lane of the result is the sum of that lane of r[i], i < LANE, added as a tree.
+template <class T> TENSOTRON_INLINE Reg<T> sum_within_lanes(const Reg<T>* r) {
+  constexpr Lanes<T> all;
+  const Reg<T> low = unpack<T, 1, false>(r[0], r[1], all) + unpack<T, 1, true>(r[0], r[1], all);
+  if constexpr (LANE<T> == 2) return low;
+  const Reg<T> high = unpack<T, 1, false>(r[2], r[3], all) + unpack<T, 1, true>(r[2], r[3], all);
+  return unpack<T, 2, false>(low, high, all) + unpack<T, 2, true>(low, high, all);
+}
 // Lane i of the result is the sum of the lanes of r[i], added as a tree: a transpose that adds as it goes.
 template <class T> TENSOTRON_INLINE Reg<T> sum_lanes(Reg<T> (&r)[WIDTH<T>]) {
   constexpr int W = WIDTH<T>, L = LANE<T>;
   constexpr Lanes<T> all;
-#pragma GCC unroll 8
-  for (int i = 0; i < W / 2; ++i)
-    r[i] = unpack<T, 1, false>(r[2 * i], r[2 * i + 1], all) + unpack<T, 1, true>(r[2 * i], r[2 * i + 1], all);
-  if constexpr (L == 4) {
 #pragma GCC unroll 4
-    for (int i = 0; i < W / 4; ++i)
-      r[i] = unpack<T, 2, false>(r[2 * i], r[2 * i + 1], all) + unpack<T, 2, true>(r[2 * i], r[2 * i + 1], all);
-  }
+  for (int i = 0; i < W / L; ++i) r[i] = sum_within_lanes<T>(r + i * L);
 #pragma GCC unroll 2
   for (int n = W / L / 2; n > 0; n /= 2)
 #pragma GCC unroll 2
@@ -186,15 +188,11 @@ template <class T> TENSOTRON_INLINE Reg<T> sum_lanes(Reg<T> (&r)[WIDTH<T>]) {
 }
 // The same for LANE of them, which are the first elements of the result.
 template <class T> TENSOTRON_INLINE Reg<T> sum_few(Reg<T> (&r)[LANE<T>]) {
-  constexpr int L = LANE<T>;
   constexpr Lanes<T> all;
+  Reg<T> sum = sum_within_lanes<T>(r);
 #pragma GCC unroll 2
-  for (int i = 0; i < L / 2; ++i)
-    r[i] = unpack<T, 1, false>(r[2 * i], r[2 * i + 1], all) + unpack<T, 1, true>(r[2 * i], r[2 * i + 1], all);
-  if constexpr (L == 4) r[0] = unpack<T, 2, false>(r[0], r[1], all) + unpack<T, 2, true>(r[0], r[1], all);
-#pragma GCC unroll 2
-  for (int n = WIDTH<T> / L / 2; n > 0; n /= 2) r[0] = lanes<T, false>(r[0], r[0], all) + lanes<T, true>(r[0], r[0], all);
-  return r[0];
+  for (int n = WIDTH<T> / LANE<T> / 2; n > 0; n /= 2) sum = lanes<T, false>(sum, sum, all) + lanes<T, true>(sum, sum, all);
+  return sum;
 }
 
 }  // namespace gemm
