@@ -74,7 +74,7 @@ def test_values_gradients_and_nodes(name, dtype):
                             same(grad, want_grad, what, 2e-6 if name != "mish" else 1e-5)
 
 
-@pytest.mark.parametrize("name", ["hardtanh", "hardshrink", "softshrink", "hardswish", "elu", "logsigmoid", "softplus"])
+@pytest.mark.parametrize("name", "relu leaky_relu hardtanh hardshrink softshrink hardswish elu logsigmoid softplus".split())
 @pytest.mark.parametrize("step", [1, 2])
 def test_second_derivatives_at_special_values(name, step):
     x = np.tile(np.array([NAN, INF, -INF, 0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0], np.float32), 5)
@@ -86,6 +86,20 @@ def test_second_derivatives_at_special_values(name, step):
         results += [first[::step], *lib.autograd.grad(first, (leaf, v), lib.full_like(first, 0.5))]
     for got, want in zip(results[:3], results[3:]):
         np.testing.assert_allclose(got.numpy(force=True), want.numpy(force=True), 1e-5, 1e-7)
+
+
+@pytest.mark.parametrize("name, args", [("relu", ()), ("leaky_relu", (0.5,)), ("threshold", (0.25, -2.0))])
+@pytest.mark.parametrize("inplace", [False, True])
+def test_zero_second_derivative_has_a_graph(name, args, inplace):
+    """A gradient penalty through a net whose weights are frozen."""
+    results = []
+    for lib in (tt, torch):
+        x = lib.tensor([1.0, 0.0, -1.0, NAN], requires_grad=True)
+        y = getattr(lib.nn.functional, name)(x * 2 if inplace else x, *args, inplace=inplace)
+        (g,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+        results.append((g.detach(), *lib.autograd.grad(g.sum(), x)))
+    for got, want in zip(*results):
+        same(got, want, name)
 
 
 REFUSED = [

@@ -129,6 +129,17 @@ def test_no_out(name):
 
 
 @pytest.mark.parametrize("warned", [True, False])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_softmax_into_its_input(name, dim):
+    def run(lib):
+        x = a(lib, False)
+        y = getattr(lib, name)(x, dim, out=x)
+        return y is x, (x * 1024).round()
+
+    same(run)
+
+
 @pytest.mark.parametrize("name", ["add", "mm", "cat", "softmax", "sum", "gather", "zeros", "rand"])
 def test_out_of_another_shape(name, warned):
     """It is given the shape of the result: with a warning, unless it is empty or the function makes its shape."""

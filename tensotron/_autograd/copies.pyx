@@ -9,7 +9,7 @@ from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport size_args
 from tensotron._core.creation cimport new_like
 from tensotron._core.tensor cimport (
-    FnNode, Node, Storage, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_inplace, contiguous, copy_into,
+    FnNode, Node, Storage, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_fill, check_inplace, contiguous, copy_into,
     empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, make_size, next_seq, note_change, parse_sizes, rebase, record,
     same_shape, set_geometry, shape_of)
 from tensotron._cpu cimport backend
@@ -263,7 +263,7 @@ def fill_(self, value):
     elif not is_number(value):
         raise invalid("fill_", (value,), {}, "Tensor value", "Number value")
     requires = x.requires() or (v is not None and v.requires())
-    check_inplace(x, requires)
+    check_fill(x, requires)
     if v is not None:
         node = inplace_node("FillBackward3", _fill_backward, (x, v), v.dt, x)
     else:
@@ -290,7 +290,7 @@ def zero_(self):
     """Writes zeros everywhere."""
     cdef Tensor x = <Tensor?>self
     cdef Node node
-    check_inplace(x, x.requires())
+    check_fill(x, x.requires())
     node = inplace_node("ZeroBackward0", _fill_backward, (x,), None, x)
     fill_with(x, 0)
     rebase(x, node)

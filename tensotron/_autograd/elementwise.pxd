@@ -26,6 +26,7 @@ cdef int row_id(str name) except -1
 
 # ops on up to three operands; `node`: name of the graph node, None where there is no gradient.
 # compute / result: dtypes; out: None, or where to write; inplace: out is also the first operand.
+# Numbers (na, p0 ...) are int_number's where compute is I64.
 cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na, double nb, double nc,
                       int n_in, int compute, int result, Tensor out, bint inplace,
                       double p0, double p1, double p2)
@@ -43,3 +44,6 @@ cdef object sum_to_shape(Tensor g, object shape)
 cdef int result_type_of(object a, object b) except -1
 cdef int result_type_of_three(object a, object b, object c) except -1
 cdef bint is_number(object x) noexcept
+cdef double int_number(int64_t v) noexcept
+cdef double checked_number(object value, int dt) except? -1
+cdef int check_range(Tensor number, int dt) except -1

@@ -1,10 +1,11 @@
 """Rows of the elementwise table: launch, graph, first and second derivatives."""
 from cpython.object cimport PyObject
+from libc.string cimport memcpy
 
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    NodeShells, Storage, Tensor, TypeWithDealloc, Node, add_edge, alias, as_view, begin, begin_drop, check_inplace, contiguous, copy_into,
+    NodeShells, Storage, Tensor, TypeWithDealloc, Node, add_edge, alias, as_integer, as_real, as_view, begin, begin_drop, check_inplace, contiguous, copy_into,
     destructor, drop_members, empty, empty_like, empty_strided, end_drop, grad_enabled, inference_enabled, make_size, next_seq, parse_sizes, put_part, raise_freed_graph, rebase, same_shape, save_input, save_output,
     set_arg, shape_of, take_node, unpack_saved)
 from tensotron._cpu cimport backend
@@ -65,6 +66,28 @@ cdef bint is_number(object x) noexcept:
     return dt_.scalar_code(x) >= 0
 
 
+cdef double int_number(int64_t v) noexcept:
+    """A number of a launch that computes in int64, where a double would round it: its bits."""
+    cdef double bits
+    memcpy(&bits, &v, sizeof(v))
+    return bits
+
+
+cdef double checked_number(object value, int dt) except? -1:
+    """A parameter of a launch as a number of this dtype, which must hold it; of an integer dtype its bits. A float loses
+    its fraction, and a 0-dim tensor is read. RuntimeError."""
+    if isinstance(value, Tensor):
+        value = value.item()
+    return as_real(value, dt) if dt_.is_float(dt) else int_number(as_integer(value, dt))
+
+
+cdef int check_range(Tensor number, int dt) except -1:
+    """Refuses a 0-dim tensor that stands for a number which this dtype does not hold."""
+    if number.dt != dt and dt != F64 and dt != BOOL and (number.dt < dt or number.dt == F64):  # else it holds them all
+        checked_number(number, dt)
+    return 0
+
+
 cdef int result_type_of(object a, object b) except -1:
     """dtype of a op b by torch's rules: tensors with dimensions before 0-dim tensors before Python numbers,
     a higher category winning."""
@@ -111,7 +134,7 @@ cdef inline void set_operand(Record* r, int k, Tensor t, double number, int comp
         return
     cdef int slot = 3 + k  # reals and ints 0..3 are the row's parameters
     if compute == I64:
-        r.ints[slot] = <int64_t>number
+        memcpy(&r.ints[slot], &number, sizeof(number))
         r.arg[k].data = <char*>&r.ints[slot]
         r.arg[k].dtype = I64
     else:
@@ -138,8 +161,7 @@ cdef int launch_row(int op, Tensor out, Tensor a, Tensor b, Tensor c, Tensor d, 
     for k in range(4):
         r.reals[k] = p[k]
     if compute == I64:
-        for k in range(4):
-            r.ints[k] = <int64_t>p[k] if p[k] == p[k] else 0
+        memcpy(r.ints, p, 4 * sizeof(double))
     set_arg(&r, 0, out)
     if (out.contiguous and out.dt == compute
             and (a is None or dense_like(a, out, compute)) and (n_in < 2 or b is None or dense_like(b, out, compute))

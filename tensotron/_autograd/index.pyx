@@ -2,10 +2,10 @@
 """Advanced indexing, index_select, gather, scatter and their kin: launches, graph, derivatives."""
 from libc.stdint cimport int64_t
 
-from tensotron._autograd.elementwise cimport sum_to_shape
+from tensotron._autograd.elementwise cimport check_range, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    FnNode, Tensor, add_method, alias, any_requires, as_view, attach, begin, cast, check_inplace, contiguous, copy_into, empty,
+    FnNode, Tensor, add_method, alias, any_requires, as_integer, as_real, as_view, attach, begin, cast, check_inplace, contiguous, copy_into, empty,
     empty_like, empty_of, fill_with, grad_enabled, item_of, rebase, record, same_shape, set_arg, set_geometry, shape_of,
     wrap_dim)
 from tensotron._cpu cimport backend
@@ -329,6 +329,7 @@ cdef bint fill_masked(Tensor t, list indices, Tensor values) except -1:
     for d in range(mask.nd):
         if mask.sizes[d] != t.sizes[dim + d]:
             return False
+    check_range(values, t.dt)
     if t.n == 0:
         return True
     if values.storage is t.storage:
@@ -536,13 +537,13 @@ cdef int check_slices(Tensor t, int dim, Tensor i, Tensor source, str op) except
 
 
 cdef Tensor scaled(Tensor source, object alpha):
-    if alpha == 1 and not isinstance(alpha, float):
+    if isinstance(alpha, Tensor):
+        alpha = alpha.item()
+    if alpha == 1:
         return source
-    if isinstance(alpha, float) and alpha == 1.0 and dt_.is_float(source.dt):
-        return source
-    if isinstance(alpha, float) and not dt_.is_float(source.dt):
-        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    return alias(source) * alpha
+    if source.dt == BOOL:
+        return alias(source) * bool(as_integer(alpha, BOOL))
+    return alias(source) * (as_real(alpha, source.dt) if dt_.is_float(source.dt) else as_integer(alpha, source.dt))
 
 
 cdef object slices_op(object input, object dim, object index, object source, object alpha, str op, str node, object backward,
@@ -612,6 +613,7 @@ cdef object fill_op(object input, object dim, object index, object value, bint i
         v = <Tensor>value
         if v.nd != 0:
             raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {v.nd} dimension(s).")
+        check_range(v, t.dt)
     else:
         v = empty(0, NULL, t.dt)
         fill_with(v, value)

@@ -7,13 +7,14 @@ composed of views and these, as in PyTorch.
 cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
-from tensotron._autograd.elementwise cimport sum_to, sum_to_shape
+from tensotron._autograd.elementwise cimport int_number, sum_to, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport old_number, refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    Hooks, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, as_view, attach, begin, begin_drop, check_inplace, contiguous,
-    copy_into, destructor, drop_members, empty, empty_strided, end_drop, grad_enabled, hooks, make_size, next_seq, put_part, raise_freed_graph,
+    Hooks, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, as_integer, as_real, as_view, attach, begin, begin_drop,
+    check_inplace, contiguous, copy_into, destructor, drop_members, empty, empty_strided, end_drop, grad_enabled, hooks, make_size, next_seq, put_part, raise_freed_graph,
     rebase, save_input, set_arg, shape_of, take_node, take_part, unpack_saved)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, Record
@@ -268,8 +269,10 @@ cdef int check_addmm(Tensor d, Tensor a, Tensor b, bint transposed) except -1:
     return 0
 
 
-cdef Tensor addmm_of(Tensor d, Tensor a, Tensor b, double alpha, double beta, Tensor out, bint inplace):
+cdef Tensor addmm_of(Tensor d, Tensor a, Tensor b, object by, object keep, Tensor out, bint inplace):
+    """keep * d + by * (a @ b)."""
     cdef Operand od
+    cdef double alpha, beta
     cdef int64_t m, n
     cdef MatmulNode node = None
     cdef Tensor c
@@ -280,9 +283,10 @@ cdef Tensor addmm_of(Tensor d, Tensor a, Tensor b, double alpha, double beta, Te
                            "match")
     od = broadcast_to(d, m, n)
     refuse_bool(a, "addmm_impl_cpu_")
-    if not dt_.is_float(a.dt):
-        alpha = <double><int64_t>alpha
-        beta = <double><int64_t>beta
+    if dt_.is_float(a.dt):
+        alpha, beta = as_real(by, a.dt), as_real(keep, a.dt)
+    else:
+        alpha, beta = int_number(as_integer(by, a.dt)), int_number(as_integer(keep, a.dt))
     if out is not None and fits(out, m, n, a, b) and (inplace or not shares_memory(out, d)):
         c = out
     else:
@@ -356,6 +360,7 @@ cdef Tensor linear_of(Tensor x, Tensor w, Tensor bias):
     """x @ w^T + bias of a matrix x."""
     cdef Tensor out
     cdef Operand none
+    cdef double one = 1 if dt_.is_float(x.dt) else int_number(1)
     if bias is not None:
         check_addmm(bias, x, w, True)
         none = broadcast_to(bias, x.sizes[0], w.sizes[0])
@@ -366,7 +371,7 @@ cdef Tensor linear_of(Tensor x, Tensor w, Tensor bias):
         check_same(x, w)
         none = as_rows(x)
     out = empty2(x.sizes[0], w.sizes[0], x.dt, False)
-    gemm(out, as_rows(out), x, as_rows(x), w, flipped(as_rows(w)), bias, none, 1, x.sizes[0], w.sizes[0], x.sizes[1], 1, 1)
+    gemm(out, as_rows(out), x, as_rows(x), w, flipped(as_rows(w)), bias, none, 1, x.sizes[0], w.sizes[0], x.sizes[1], one, one)
     if wants_graph(bias, x, w):
         out.grad_fn_ = make_node(LINEAR, "MmBackward0" if bias is None else "AddmmBackward0", bias, x, w, out, 1, 1)
     return out

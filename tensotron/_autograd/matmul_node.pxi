@@ -38,7 +38,7 @@ cdef inline void set_matrix(Record* r, int k, Tensor t, Operand o) noexcept:
 
 cdef int gemm(Tensor c, Operand oc, Tensor a, Operand oa, Tensor b, Operand ob, Tensor d, Operand od,
               int64_t batch, int64_t m, int64_t n, int64_t k, double alpha, double beta) except -1:
-    """c = alpha * a @ b + beta * d, with d None left out."""
+    """c = alpha * a @ b + beta * d, with d None left out; alpha and beta are int_number's where c holds integers."""
     cdef Record r
     begin(&r, K_gemm, 0, 1, 2 if d is None else 3, c.dt)
     r.ndim = 0
@@ -49,8 +49,8 @@ cdef int gemm(Tensor c, Operand oc, Tensor a, Operand oa, Tensor b, Operand ob, 
     r.reals[0] = alpha
     r.reals[1] = beta
     if not dt_.is_float(c.dt):
-        r.ints[4] = <int64_t>alpha
-        r.ints[5] = <int64_t>beta
+        memcpy(&r.ints[4], &alpha, sizeof(alpha))
+        memcpy(&r.ints[5], &beta, sizeof(beta))
     set_matrix(&r, 0, c, oc)
     set_matrix(&r, 1, a, oa)
     set_matrix(&r, 2, b, ob)
@@ -61,7 +61,7 @@ cdef int gemm(Tensor c, Operand oc, Tensor a, Operand oa, Tensor b, Operand ob, 
 
 cdef inline int product(Tensor c, Operand oc, Tensor a, Operand oa, Tensor b, Operand ob,
                         int64_t batch, int64_t m, int64_t n, int64_t k, double alpha) except -1:
-    return gemm(c, oc, a, oa, b, ob, None, oa, batch, m, n, k, alpha, 0)
+    return gemm(c, oc, a, oa, b, ob, None, oa, batch, m, n, k, alpha if dt_.is_float(c.dt) else int_number(<int64_t>alpha), 0)
 
 
 cdef inline Tensor empty2(int64_t m, int64_t n, int dt, bint by_columns):

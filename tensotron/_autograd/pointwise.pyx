@@ -1,12 +1,13 @@
 """Elementwise ops: functions, methods, in-place forms and operators over the rows of the table."""
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from cpython.long cimport PyLong_AsLongLongAndOverflow
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from tensotron._autograd.elementwise cimport apply_row, is_number, launch_row, result_type_of, result_type_of_three, row_id
+from tensotron._autograd.elementwise cimport apply_row, check_range, checked_number, int_number, is_number, launch_row, result_type_of, result_type_of_three, row_id
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport old_number, refuse_out
 from tensotron._core.tensor cimport (
-    FnNode, Hooks, Tensor, add_method, alias, as_view, attach, cast, check_inplace, copy_into, empty, empty_like, fill_with,
-    grad_enabled, hooks, maybe, rebase, record, wrap_dim)
+    FnNode, Hooks, Tensor, add_method, alias, as_integer, as_real, as_view, attach, cast, check_inplace, empty, empty_like, grad_enabled, hooks, maybe, rebase,
+    record, refuse_huge, wrap_dim)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
 import numpy as _np
@@ -180,61 +181,53 @@ for fn in (square, square_, positive, bitwise_not, round, round_):
 
 
 # ==== binary =====================================================================================
-cdef object binary(int row, str node, str name, object a, object b, int kind, object out, bint inplace, double p0):
-    """a op b for tensors and numbers, at least one a tensor. Kinds as Kind, FLOAT meaning true division."""
+cdef object binary(int row, str node, str name, object a, object b, int kind, object out, bint inplace, object alpha):
+    """a op b for tensors and numbers, at least one a tensor. Kinds as Kind, FLOAT meaning true division. alpha: None, or the
+    row's parameter."""
     cdef Tensor ta = <Tensor>a if isinstance(a, Tensor) else None
     cdef Tensor tb = <Tensor>b if isinstance(b, Tensor) else None
     cdef double na = 0, nb = 0
     cdef int dt, compute, result
     if ta is not None and tb is not None and ta.dt == tb.dt:
         dt = ta.dt
+        compute = float_of(dt) if kind == FLOAT else compute_of(dt)
     else:
         if (ta is None and not is_number(a)) or (tb is None and not is_number(b)):
             bad = b if ta is not None else a
             raise TypeError(f"{name}(): argument 'other' (position {1 if ta is None else 2}) must be Tensor, not "
                             f"{type(bad).__name__}")
         dt = result_type_of(a, b)
+        compute = float_of(dt) if kind == FLOAT else compute_of(dt)
         if ta is None:
-            na = number_value(a, dt)
-            if dt == I64 and not -EXACT < na < EXACT:
-                ta = integer_tensor(a)
+            na = operand_number(a, dt, compute, tb)
         elif tb is None:
-            nb = number_value(b, dt)
-            if dt == I64 and not -EXACT < nb < EXACT:
-                tb = integer_tensor(b)
-        if (dt == U8 or dt == I32) and kind != FLOAT:  # what is wider, a number or 0-dim tensor, wraps first
-            ta, tb, na, nb = narrowed(ta, dt), narrowed(tb, dt), wrapped(na, dt), wrapped(nb, dt)
-    if kind == FLOAT:
-        compute = float_of(dt)
-        result = compute
-    else:
-        compute = compute_of(dt)
-        result = BOOL if kind == PREDICATE else dt
+            nb = operand_number(b, dt, compute, ta)
+        if (dt == U8 or dt == I32) and kind != FLOAT:  # a wider 0-dim tensor wraps first
+            ta, tb = narrowed(ta, dt), narrowed(tb, dt)
+    result = compute if kind == FLOAT else BOOL if kind == PREDICATE else dt
     if inplace and kind == PREDICATE:
         result = ta.dt
-    return apply_row(row, node, ta, tb, None, na, nb, 0, 2, compute, result, maybe(out), inplace, p0, 0, 0)
+    return apply_row(row, node, ta, tb, None, na, nb, 0, 2, compute, result, maybe(out), inplace,
+                     0 if alpha is None else checked_number(alpha, dt), 0, 0)
 
 
-cdef double EXACT = 2.0 ** 53  # integers below are exact as doubles
-
-
-cdef Tensor integer_tensor(object v):
-    """An int64 number that a double would round, as a 0-dim tensor."""
-    cdef Tensor t = empty(0, NULL, I64)
-    fill_with(t, v)
-    return t
-
-
-cdef double number_value(object v, int dt) except? -1:
-    if dt_.is_float(dt):
-        return float(v)
-    if isinstance(v, int) and not -(1 << 63) <= v < (1 << 63):
-        raise RuntimeError("Overflow when unpacking long long")
-    return <double>(<int64_t>v)
-
-
-cdef inline double wrapped(double v, int dt) noexcept:
-    return <double>(<uint8_t>(<int64_t>v)) if dt == U8 else <double>(<int32_t>(<int64_t>v))
+cdef double operand_number(object v, int dt, int compute, Tensor other) except? -1:
+    """A number beside `other` in an operation of dtype dt, computed in `compute`: an integer wraps around."""
+    cdef int beyond = 0
+    cdef int64_t i
+    if not isinstance(v, int):
+        if compute != I64:
+            return v
+        v = int(v)
+    i = PyLong_AsLongLongAndOverflow(v, &beyond)
+    if beyond:
+        refuse_huge(v)
+        if other.dt == BOOL:
+            raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote Bool and UInt64")
+        i = <int64_t>(<uint64_t>v)
+    if compute != I64:
+        return v if beyond else <double>i
+    return int_number(<uint8_t>i if dt == U8 else <int32_t>i if dt == I32 else i)
 
 
 cdef inline Tensor narrowed(Tensor t, int dt):
@@ -247,10 +240,10 @@ cdef object make_binary(str name, str row_name, str node, int kind, str doc, bin
     def op(input, other, *, out=None):
         if not isinstance(input, Tensor) and not (name in NUMBER_FIRST and isinstance(other, Tensor)):
             tensor_arg(input, name, "input", 1)
-        return binary(row, node, name, input, other, kind, out, False, 0)
+        return binary(row, node, name, input, other, kind, out, False, None)
 
     def op_(input, other):
-        return binary(row, node, name, tensor_arg(input, name + "_", "input", 1), other, kind, input, True, 0)
+        return binary(row, node, name, tensor_arg(input, name + "_", "input", 1), other, kind, input, True, None)
 
     define(op, name, doc, method)
     if inplace:
@@ -258,14 +251,12 @@ cdef object make_binary(str name, str row_name, str node, int kind, str doc, bin
     return op
 
 # functions that take a number for their first tensor
-NUMBER_FIRST = {"mul", "multiply", "remainder", "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor"}
+NUMBER_FIRST = {"mul", "multiply", "xlogy", "remainder", "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor"}
 
 make_binary("mul", "mul", "MulBackward0", SAME, "input * other, broadcast.")
 for alias_name in ("multiply",):
     make_binary(alias_name, "mul", "MulBackward0", SAME, "Alias of mul().")
-make_binary("atan2", "atan2", "Atan2Backward0", FLOAT, "Angle of the point (other, input).")
 make_binary("xlogy", "xlogy", "XlogyBackward0", FLOAT, "input * log(other), and 0 where input is 0.")
-make_binary("arctan2", "atan2", "Atan2Backward0", FLOAT, "Alias of atan2().")
 for name in "eq ne lt le gt ge".split():
     make_binary(name, name, None, PREDICATE, f"Elementwise comparison `{name}`, as a bool tensor.")
 for name, row_name in dict(equal_to="eq", not_equal="ne", less="lt", less_equal="le", greater="gt", greater_equal="ge").items():
@@ -278,16 +269,18 @@ cdef object tensors_only(str name, str row_name, str node, int kind, str doc, bi
 
     def op(input, other, *, out=None):
         tensor_arg(other, name, "other", 2)
-        return binary(row, node, name, tensor_arg(input, name, "input", 1), other, kind, out, False, 0)
+        return binary(row, node, name, tensor_arg(input, name, "input", 1), other, kind, out, False, None)
 
     def op_(input, other):
-        tensor_arg(other, name, "other", 1)
-        return binary(row, node, name, tensor_arg(input, name, "input", 1), other, kind, input, True, 0)
+        tensor_arg(other, name, "other", 1, True)
+        return binary(row, node, name, tensor_arg(input, name, "input", 1, True), other, kind, input, True, None)
 
     define(op, name, doc)
     if inplace:
         define(op_, name + "_", f"In-place version of {name}().", True, False)
 
+tensors_only("atan2", "atan2", "Atan2Backward0", FLOAT, "Angle of the point (other, input).", True)
+tensors_only("arctan2", "atan2", "Atan2Backward0", FLOAT, "Alias of atan2().", True)
 tensors_only("maximum", "maximum", "MaximumBackward0", SAME, "Elementwise larger of two tensors; NaN wins.")
 tensors_only("minimum", "minimum", "MinimumBackward0", SAME, "Elementwise smaller of two tensors; NaN wins.")
 for name in "logical_and logical_or logical_xor".split():
@@ -299,13 +292,13 @@ cdef object make_bitwise(str name, str logical):
         dt = result_type_of(input, other)
         if dt_.is_float(dt):
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{TITLES[dt]}'")
-        return binary(row_id(name), None, name, input, other, SAME, out, False, 0)
+        return binary(row_id(name), None, name, input, other, SAME, out, False, None)
 
     def op_(input, other):
         dt = result_type_of(input, other)
         if dt_.is_float(dt):
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{TITLES[dt]}'")
-        return binary(row_id(name), None, name, tensor_arg(input, name, "input", 1), other, SAME, input, True, 0)
+        return binary(row_id(name), None, name, tensor_arg(input, name, "input", 1), other, SAME, input, True, None)
 
     define(op, name, f"Elementwise {name} of integers or truth values.")
     define(op_, name + "_", f"In-place version of {name}().", True, False)
@@ -324,12 +317,16 @@ cdef inline int first_operand(object input, object other, str name) except -1:
 # ---- addition and subtraction -------------------------------------------------------------------
 cdef object check_alpha(object alpha, object a, object b):
     cdef int dt
+    if isinstance(alpha, Tensor):
+        alpha = alpha.item()
     if alpha == 1 and not isinstance(alpha, (float, bool)):
         return 1
+    if not is_number(alpha):
+        raise TypeError(f"argument 'alpha' must be Number, not {type(alpha).__name__}")
     dt = result_type_of(a, b)
     if isinstance(alpha, bool) and dt != BOOL:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if isinstance(alpha, float) and not dt_.is_float(dt):
+    if dt_.is_float(dt_.scalar_code(alpha)) and not dt_.is_float(dt):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     return alpha
 
@@ -369,7 +366,7 @@ def add(input, other, third=None, *, alpha=1, out=None):
     first_operand(input, other, "add")
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_add_alpha, "AddBackward0", "add", input, other, SAME, out, False, alpha)
-    return binary(ROW_add, "AddBackward0", "add", input, other, SAME, out, False, 0)
+    return binary(ROW_add, "AddBackward0", "add", input, other, SAME, out, False, None)
 
 def add_(input, other, third=None, *, alpha=1):
     """In-place version of add()."""
@@ -378,7 +375,7 @@ def add_(input, other, third=None, *, alpha=1):
     tensor_arg(input, "add_", "input", 1)
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_add_alpha, "AddBackward0", "add", input, other, SAME, input, True, alpha)
-    return binary(ROW_add, "AddBackward0", "add", input, other, SAME, input, True, 0)
+    return binary(ROW_add, "AddBackward0", "add", input, other, SAME, input, True, None)
 
 def sub(input, other, third=None, *, alpha=1, out=None):
     """input - alpha * other, broadcast."""
@@ -388,7 +385,7 @@ def sub(input, other, third=None, *, alpha=1, out=None):
     check_sub(input, other)
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_sub_alpha, "SubBackward0", "sub", input, other, SAME, out, False, alpha)
-    return binary(ROW_sub, "SubBackward0", "sub", input, other, SAME, out, False, 0)
+    return binary(ROW_sub, "SubBackward0", "sub", input, other, SAME, out, False, None)
 
 def sub_(input, other, third=None, *, alpha=1):
     """In-place version of sub()."""
@@ -398,7 +395,7 @@ def sub_(input, other, third=None, *, alpha=1):
     check_sub(input, other)
     if alpha is not 1 and check_alpha(alpha, input, other) != 1:
         return binary(ROW_sub_alpha, "SubBackward0", "sub", input, other, SAME, input, True, alpha)
-    return binary(ROW_sub, "SubBackward0", "sub", input, other, SAME, input, True, 0)
+    return binary(ROW_sub, "SubBackward0", "sub", input, other, SAME, input, True, None)
 
 def rsub(input, other, *, alpha=1):
     """other - alpha * input, broadcast."""
@@ -411,13 +408,13 @@ def rsub(input, other, *, alpha=1):
 # ---- division -----------------------------------------------------------------------------------
 cdef object divide(object input, object other, object mode, object out, bint inplace):
     if mode is None:
-        return binary(ROW_div, "DivBackward0", "div", input, other, FLOAT, out, inplace, 0)
+        return binary(ROW_div, "DivBackward0", "div", input, other, FLOAT, out, inplace, None)
     if mode not in ("trunc", "floor"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
     dt = result_type_of(input, other)
     if dt == BOOL:
         raise NotImplementedError(f"\"div_{mode}_cpu\" not implemented for 'Bool'")
-    return binary(row_id("div_" + mode), "DivBackward1", "div", input, other, SAME, out, inplace, 0)
+    return binary(row_id("div_" + mode), "DivBackward1", "div", input, other, SAME, out, inplace, None)
 
 def div(input, other, *, rounding_mode=None, out=None):
     """input / other, broadcast: true division, or rounded with rounding_mode "trunc" or "floor"."""
@@ -435,7 +432,7 @@ def floor_divide(input, other, *, out=None):
         raise NotImplementedError("\"div_floor_cpu\" not implemented for 'Bool'")
     if out is not None:
         refuse_out("aten::floor_divide", <Tensor?>out, False)
-    cdef Tensor y = binary(row_id("div_floor"), None, "floor_divide", input, other, SAME, out, False, 0)
+    cdef Tensor y = binary(row_id("div_floor"), None, "floor_divide", input, other, SAME, out, False, None)
     if dt_.is_float(y.dt):
         record(y, "NotImplemented", _no_floor_divide, (input if isinstance(input, Tensor) else None,
                                                        other if isinstance(other, Tensor) else None), None, None)
@@ -446,13 +443,13 @@ def _no_floor_divide(node, g):
 
 def floor_divide_(input, other):
     """In-place version of floor_divide()."""
-    return binary(row_id("div_floor"), None, "floor_divide", tensor_arg(input, "floor_divide_", "input", 1), other, SAME, input, True, 0)
+    return binary(row_id("div_floor"), None, "floor_divide", tensor_arg(input, "floor_divide_", "input", 1), other, SAME, input, True, None)
 
 
 cdef object modulo(str name, str node, object input, object other, object out, bint inplace):
     if result_type_of(input, other) == BOOL:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
-    return binary(row_id(name), node, name, input, other, SAME, out, inplace, 0)
+    return binary(row_id(name), node, name, input, other, SAME, out, inplace, None)
 
 def remainder(input, other, *, out=None):
     """Python's input % other, with the sign of the divisor."""
@@ -486,16 +483,17 @@ cdef object power(object base, object exponent, object out, bint inplace):
         dt = result_type_of(base, exponent)
         if dt_.is_float(dt):
             return apply_row(row_id(SPECIAL_POWERS.get(exponent, "pow_scalar")), "PowBackward0", x, None, None, 0, 0, 0, 1, dt, dt,
-                             maybe(out), inplace, exponent, 0, 0)
+                             maybe(out), inplace, as_real(exponent, F64), 0, 0)
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
-        return apply_row(row_id("ipow_scalar"), None, x, None, None, 0, 0, 0, 1, I64, dt, maybe(out), inplace, exponent, 0, 0)
+        return apply_row(row_id("ipow_scalar"), None, x, None, None, 0, 0, 0, 1, I64, dt, maybe(out), inplace,
+                         checked_number(exponent, dt), 0, 0)
     dt = result_type_of(base, exponent)
     if dt == BOOL:
         raise NotImplementedError("\"pow\" not implemented for 'Bool'")
     if not dt_.is_float(dt):
-        return binary(row_id("ipow"), None, "pow", base, exponent, SAME, out, inplace, 0)
-    return binary(row_id("pow"), "PowBackward1", "pow", base, exponent, SAME, out, inplace, 0)
+        return binary(row_id("ipow"), None, "pow", base, exponent, SAME, out, inplace, None)
+    return binary(row_id("pow"), "PowBackward1", "pow", base, exponent, SAME, out, inplace, None)
 
 def pow(input, exponent, *, out=None):
     """input ** exponent, broadcast; either may be a number."""

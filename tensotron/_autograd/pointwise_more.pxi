@@ -10,15 +10,18 @@ def where(condition, input=None, other=None, *, out=None):
         return c.nonzero(as_tuple=True)
     if c.dt != BOOL and c.dt != U8:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {TITLES[c.dt]}")
+    for name, x, position in (("input", input, 2), ("other", other, 3)):
+        if not operand(x):
+            raise TypeError(f"where(): argument '{name}' (position {position}) must be Tensor, not {type(x).__name__}")
     dt = result_type_of(input, other)
     if isinstance(input, Tensor):
         a = <Tensor>input
     else:
-        na = number_value(input, dt)
+        na = checked_number(input, dt)
     if isinstance(other, Tensor):
         b = <Tensor>other
     else:
-        nb = number_value(other, dt)
+        nb = checked_number(other, dt)
     return apply_row(row_id("where"), "WhereBackward0", c, a, b, 0, na, nb, 3, compute_of(dt), dt, maybe(out), False, 0, 0, 0)
 
 
@@ -28,7 +31,8 @@ def _where_method(self, condition, other):
 
 
 cdef object clamp_any(object input, object lo, object hi, object out, bint inplace, str name="clamp"):
-    cdef Tensor x = tensor_arg(input, name, "input", 1), tl = None, th = None
+    cdef Tensor x = tensor_arg(input, name, "input", 1)
+    cdef double low, high
     cdef int dt, compute
     if lo is None and hi is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -41,14 +45,18 @@ cdef object clamp_any(object input, object lo, object hi, object out, bint inpla
                 raise TypeError(f"{name}(): argument must be a number or Tensor, not {type(bound).__name__}")
             dt = dt_.promote(dt, result_type_of(x, bound))
     if dt == BOOL:
-        raise NotImplementedError(f"\"{name}_scalar_cpu\" not implemented for 'Bool'")
+        kernel = "clamp_min" if hi is None else "clamp_max" if lo is None else "clamp"
+        raise NotImplementedError(f"\"{kernel}_scalar_cpu\" not implemented for 'Bool'")
+    if inplace and not dt_.can_cast(dt, x.dt):
+        raise RuntimeError(f"result type {TITLES[dt]} can't be cast to the desired output type {NAMES[x.dt]}")
     compute = compute_of(dt)
-    lo, hi = [b if b is None or compute != I64 else wrapped(b, dt) for b in (lo, hi)]
+    low = 0 if lo is None else checked_number(lo, dt)
+    high = 0 if hi is None else checked_number(hi, dt)
     if hi is None:
-        return apply_row(row_id("clamp_min"), CLAMP_NODES[name][0], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, lo, 0, 0)
+        return apply_row(row_id("clamp_min"), CLAMP_NODES[name][0], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, low, 0, 0)
     if lo is None:
-        return apply_row(row_id("clamp_max"), CLAMP_NODES[name][1], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, hi, 0, 0)
-    return apply_row(row_id("clamp"), "ClampBackward1", x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, lo, hi, 0)
+        return apply_row(row_id("clamp_max"), CLAMP_NODES[name][1], x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, high, 0, 0)
+    return apply_row(row_id("clamp"), "ClampBackward1", x, None, None, 0, 0, 0, 1, compute, dt, maybe(out), inplace, low, high, 0)
 
 CLAMP_NODES = {"clamp": ("ClampBackward1", "ClampBackward1"), "clamp_min": ("ClampMinBackward0", ""), "clamp_max": ("", "ClampMaxBackward0")}
 
@@ -105,27 +113,20 @@ cdef object fill_masked(object input, object mask, object value, bint inplace):
     cdef double nv = 0
     cdef int compute = compute_of(x.dt)
     if m.dt != BOOL:
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype "
-                           f"{NAMES[m.dt]}" if inplace else
-                           f"masked_fill only supports boolean masks, but got mask with dtype {NAMES[m.dt]}")
+        raise RuntimeError(f"masked_fill{'_' if inplace else ''} only supports boolean masks, but got mask with dtype {NAMES[m.dt]}")
     if isinstance(value, Tensor):
         v = <Tensor>value
         if v.nd != 0:
-            raise RuntimeError(f"masked_fill{'_' if inplace else ''} only supports a 0-dimensional value tensor, but got tensor "
-                               f"with {v.nd} dimension(s).")
-        if not dt_.can_cast(v.dt, x.dt):
-            raise RuntimeError(f"value cannot be converted to type {C_NAMES[x.dt]} without overflow")
+            raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {v.nd} dimension(s).")
+        check_range(v, x.dt)
     else:
         if not is_number(value):
             raise TypeError(f"masked_fill(): argument 'value' must be Tensor or Number, not {type(value).__name__}")
-        if isinstance(value, float) and not dt_.is_float(x.dt) and (value != value or value != <int64_t>(<double>value)):
-            raise RuntimeError(f"value cannot be converted to type {C_NAMES[x.dt]} without overflow")
-        nv = value
+        nv = checked_number(value, x.dt)
     return apply_row(row_id("masked_fill"), "MaskedFillBackward1" if v is not None else "MaskedFillBackward0", x, m, v, 0, 0, nv, 3,
                      compute, x.dt, x if inplace else None, inplace, 0, 0, 0)
 
 NAMES = ["float", "double", "long int", "int", "unsigned char", "bool"]
-C_NAMES = ["float", "double", "int64_t", "int32_t", "uint8_t", "bool"]
 
 
 def masked_fill(input, mask, value):
@@ -150,7 +151,7 @@ cdef object ternary(str name, str node, object a, object b, object c, object val
     if dt == BOOL:
         raise NotImplementedError(f"\"{name}_cpu_out\" not implemented for 'Bool'")
     compute = compute_of(dt)
-    return apply_row(row_id(name), node, x, y, z, 0, 0, 0, 3, compute, dt, maybe(out), inplace, value, 0, 0)
+    return apply_row(row_id(name), node, x, y, z, 0, 0, 0, 3, compute, dt, maybe(out), inplace, checked_number(value, dt), 0, 0)
 
 
 cdef inline object old_value(str op, object number, object value):
@@ -187,19 +188,20 @@ def addcdiv_(input, tensor1, tensor2, third=None, *, value=1):
 cdef object lerp_any(object input, object end, object weight, object out, bint inplace):
     cdef Tensor x = tensor_arg(input, "lerp", "input", 1), e = tensor_arg(end, "lerp", "end", 2), w = None
     cdef double nw = 0
+    cdef int dt = x.dt
     if x.dt != e.dt:
         raise RuntimeError(f"expected dtype {NAMES[x.dt]} for `end` but got dtype {NAMES[e.dt]}")
-    if not dt_.is_float(x.dt):
-        raise NotImplementedError(f"\"lerp_kernel_{'tensor' if isinstance(weight, Tensor) else 'scalar'}\" not implemented for '{TITLES[x.dt]}'")
     if isinstance(weight, Tensor):
         w = <Tensor>weight
-        if w.dt != x.dt:
+        if w.nd == 0:  # takes part in promotion
+            dt = result_type_of_three(x, e, w)
+        elif w.dt != x.dt:
             raise RuntimeError(f"expected dtype {NAMES[x.dt]} for `weight` but got dtype {NAMES[w.dt]}")
-    else:
-        nw = weight
-    if not dt_.is_float(x.dt):
-        raise NotImplementedError(f"\"lerp_kernel_{'scalar' if w is None else 'tensor'}\" not implemented for '{TITLES[x.dt]}'")
-    return apply_row(row_id("lerp"), "LerpBackward1" if w is not None else "LerpBackward0", x, e, w, 0, 0, nw, 3, x.dt, x.dt,
+    if not dt_.is_float(dt):
+        raise NotImplementedError(f"\"lerp_kernel_{'scalar' if w is None else 'tensor'}\" not implemented for '{TITLES[dt]}'")
+    if w is None:
+        nw = checked_number(weight, dt)
+    return apply_row(row_id("lerp"), "LerpBackward1" if w is not None else "LerpBackward0", x, e, w, 0, 0, nw, 3, dt, dt,
                      maybe(out), inplace, 0, 0, 0)
 
 def lerp(input, end, weight, *, out=None):
@@ -336,24 +338,25 @@ def mish(input, bint inplace=False):
     """input * tanh(softplus(input))."""
     return activation("mish", "MishBackward0", input, inplace, 0, 0, 0, "mish")
 
-def hardtanh(input, double min_val=-1.0, double max_val=1.0, bint inplace=False):
+def hardtanh(input, min_val=-1.0, max_val=1.0, bint inplace=False):
     """input limited to [min_val, max_val]; no gradient at the limits. ValueError if min_val > max_val."""
     return hardtanh_any("hardtanh", input, min_val, max_val, inplace)
 
-cdef object hardtanh_any(str name, object input, double min_val, double max_val, bint inplace):
+cdef object hardtanh_any(str name, object input, object min_val, object max_val, bint inplace):
     cdef Tensor x = tensor_arg(input, name, "input", 1, inplace)
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if dt_.is_float(x.dt):
-        return activation("hardtanh_result" if inplace else "hardtanh", "HardtanhBackward0", x, inplace, min_val, max_val, 0, "hardtanh")
+        return activation("hardtanh_result" if inplace else "hardtanh", "HardtanhBackward0", x, inplace,
+                          checked_number(min_val, x.dt), checked_number(max_val, x.dt), 0, "hardtanh")
     if x.dt == BOOL:
         raise RuntimeError("Bool inputs not supported for hardtanh")
-    low, high = int(min_val), int(max_val)
+    low, high = as_integer(min_val, I64), as_integer(max_val, I64)
     if x.dt == U8 and (low < 0 or high < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return x.clamp_(low, high) if inplace else x.clamp(low, high)
 
-def hardtanh_(input, double min_val=-1.0, double max_val=1.0):
+def hardtanh_(input, min_val=-1.0, max_val=1.0):
     """In-place version of hardtanh()."""
     return hardtanh(input, min_val, max_val, True)
 
@@ -393,18 +396,6 @@ def softshrink(input, double lambd=0.5, *, out=None):
 FLOAT_LIMITS = (3.4028234663852886e38, 1.7976931348623157e308)
 
 
-cdef double limited(object v, int dt) except? -1:
-    """A parameter as a number of the dtype; an int of an unsigned dtype may be negative."""
-    if dt_.is_float(dt):
-        return v
-    low, high = INTEGER_LIMITS[dt]
-    if v != v or not (-high if isinstance(v, int) and not low else low) <= v <= high:
-        raise RuntimeError(f"value cannot be converted to type {('int64_t', 'int', 'uint8_t')[dt - I64]} without overflow")
-    return wrapped(int(v), dt) if dt != I64 else int(v)
-
-INTEGER_LIMITS = {I64: (-(1 << 63), (1 << 63) - 1), I32: (-(1 << 31), (1 << 31) - 1), U8: (0, 255)}
-
-
 cdef object threshold_any(object input, object threshold, object value, object out, bint inplace):
     cdef Tensor x = tensor_arg(input, "threshold", "input", 1, inplace)
     for name, v, position in (("threshold", threshold, 2), ("value", value, 3)):
@@ -414,7 +405,7 @@ cdef object threshold_any(object input, object threshold, object value, object o
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
     return apply_row(row_id("threshold"), "ThresholdBackward1" if inplace else "ThresholdBackward0",
                      x, None, None, 0, 0, 0, 1, compute_of(x.dt), x.dt, x if inplace else maybe(out), inplace,
-                     limited(threshold, x.dt), limited(value, x.dt), 0)
+                     checked_number(threshold, x.dt), checked_number(value, x.dt), 0)
 
 def threshold(input, threshold, value, bint inplace=False):
     """input where it is above the threshold (or NaN), else value."""
@@ -532,25 +523,29 @@ NN_FUNCTIONS["tanh"] = FUNCTIONS["tanh"]
 
 
 # ==== operators =================================================================================
-cdef inline bint operand(object x) noexcept:
-    return isinstance(x, Tensor) or is_number(x)
+cdef inline bint operand(object x) except -1:
+    if isinstance(x, Tensor) or is_number(x):
+        return True
+    if isinstance(x, complex):
+        raise NotImplementedError("complex numbers are not supported by tensotron")
+    return False
 
 
 cdef object op_add(object a, object b):
     if not operand(b):
         return NotImplemented
-    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, None, False, 0)
+    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, None, False, None)
 
 cdef object op_radd(object a, object b):
     if not operand(b):
         return NotImplemented
-    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, None, False, 0)
+    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, None, False, None)
 
 cdef object op_sub(object a, object b):
     if not operand(b):
         return NotImplemented
     check_sub(a, b)
-    return binary(ROW_sub, "SubBackward0", "sub", a, b, SAME, None, False, 0)
+    return binary(ROW_sub, "SubBackward0", "sub", a, b, SAME, None, False, None)
 
 cdef object op_rsub(object a, object b):
     return rsub(a, b) if operand(b) else NotImplemented
@@ -558,12 +553,12 @@ cdef object op_rsub(object a, object b):
 cdef object op_mul(object a, object b):
     if not operand(b):
         return NotImplemented
-    return binary(ROW_mul, "MulBackward0", "mul", a, b, SAME, None, False, 0)
+    return binary(ROW_mul, "MulBackward0", "mul", a, b, SAME, None, False, None)
 
 cdef object op_div(object a, object b):
     if not operand(b):
         return NotImplemented
-    return binary(ROW_div, "DivBackward0", "div", a, b, FLOAT, None, False, 0)
+    return binary(ROW_div, "DivBackward0", "div", a, b, FLOAT, None, False, None)
 
 cdef object op_rdiv(object a, object b):
     return FUNCTIONS["reciprocal"](a) * b if operand(b) or isinstance(b, _np.ndarray) else NotImplemented
@@ -595,22 +590,22 @@ cdef object op_invert(object a):
     return bitwise_not(a)
 
 cdef object op_eq(object a, object b):
-    return binary(row_id("eq"), None, "eq", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+    return binary(row_id("eq"), None, "eq", a, b, PREDICATE, None, False, None) if operand(b) else NotImplemented
 
 cdef object op_ne(object a, object b):
-    return binary(row_id("ne"), None, "ne", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+    return binary(row_id("ne"), None, "ne", a, b, PREDICATE, None, False, None) if operand(b) else NotImplemented
 
 cdef object op_lt(object a, object b):
-    return binary(row_id("lt"), None, "lt", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+    return binary(row_id("lt"), None, "lt", a, b, PREDICATE, None, False, None) if operand(b) else NotImplemented
 
 cdef object op_le(object a, object b):
-    return binary(row_id("le"), None, "le", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+    return binary(row_id("le"), None, "le", a, b, PREDICATE, None, False, None) if operand(b) else NotImplemented
 
 cdef object op_gt(object a, object b):
-    return binary(row_id("gt"), None, "gt", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+    return binary(row_id("gt"), None, "gt", a, b, PREDICATE, None, False, None) if operand(b) else NotImplemented
 
 cdef object op_ge(object a, object b):
-    return binary(row_id("ge"), None, "ge", a, b, PREDICATE, None, False, 0) if operand(b) else NotImplemented
+    return binary(row_id("ge"), None, "ge", a, b, PREDICATE, None, False, None) if operand(b) else NotImplemented
 
 cdef object op_and(object a, object b):
     return FUNCTIONS["bitwise_and"](a, b) if operand(b) else NotImplemented
@@ -624,7 +619,7 @@ cdef object op_xor(object a, object b):
 cdef object op_iadd(object a, object b):
     if not operand(b):
         return NotImplemented
-    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, a, True, 0)
+    return binary(ROW_add, "AddBackward0", "add", a, b, SAME, a, True, None)
 
 cdef object op_isub(object a, object b):
     return sub_(a, b) if operand(b) else NotImplemented
@@ -632,7 +627,7 @@ cdef object op_isub(object a, object b):
 cdef object op_imul(object a, object b):
     if not operand(b):
         return NotImplemented
-    return binary(ROW_mul, "MulBackward0", "mul", a, b, SAME, a, True, 0)
+    return binary(ROW_mul, "MulBackward0", "mul", a, b, SAME, a, True, None)
 
 cdef object op_idiv(object a, object b):
     return divide(a, b, None, a, True) if operand(b) else NotImplemented

@@ -71,7 +71,7 @@ cdef Tensor softmax_of(int op, str name, object input, object dim, object dtype,
     if out is None:
         return y
     refuse_out("aten::" + name, <Tensor?>out, False)
-    finish_out(out, y, name, (alias(x),))
+    finish_out(out, y, name, ())
     return record(<Tensor>out, "NotImplemented", _no_derivative, (x,), None, "aten::" + name)
 
 

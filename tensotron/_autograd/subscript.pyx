@@ -320,6 +320,8 @@ cdef Tensor value_tensor(Tensor t, object value):
         return <Tensor>value
     if isinstance(value, complex):
         raise RuntimeError("value cannot be converted to type float without overflow")
+    if isinstance(value, int):
+        long_of(value)
     # of numpy's scalars only integers and float64, which is a Python float
     if dt_.scalar_code(value) < 0 or isinstance(value, (_np.floating, _np.bool_)) and not isinstance(value, float):
         module = type(value).__module__

@@ -428,13 +428,18 @@ cdef Tensor make_view(Tensor t, Tensor view, int kind):
 
 cdef int check_inplace(Tensor t, bint inputs_require) except -1:
     """Raises if t may not be written in place. `inputs_require`: whether t or an operand requires grad."""
+    if not t.contiguous and overlaps_itself(t):
+        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single "
+                           "memory location. Please clone() the tensor before performing the operation.")
+    return check_fill(t, inputs_require)
+
+
+cdef int check_fill(Tensor t, bint inputs_require) except -1:
+    """The same where all elements get one value, so that some may be one in memory."""
     if t.inference and not tt_inference:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone "
                            "to get a normal tensor before doing inplace update.See "
                            "https://github.com/pytorch/rfcs/pull/17 for more details.")
-    if not t.contiguous and overlaps_itself(t):
-        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single "
-                           "memory location. Please clone() the tensor before performing the operation.")
     if not inputs_require or not tt_grad:
         return 0
     if t.base_ is not None:

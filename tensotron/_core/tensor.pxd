@@ -245,6 +245,9 @@ cdef inline int begin(Record* r, int kernel, int op, int nout, int nin, int comp
     return 0
 
 cdef int copy_into(Tensor dst, Tensor src) except -1       # no autograd; src broadcasts to dst
+cdef int refuse_huge(object value) except -1
+cdef int64_t as_integer(object value, int dt) except? -1
+cdef double as_real(object value, int dt) except? -1
 cdef int fill_with(Tensor dst, object value) except -1
 cdef int fill_number(Tensor dst, double value) except -1   # of a contiguous floating-point tensor
 cdef Tensor contiguous(Tensor t)                           # no autograd
@@ -273,7 +276,8 @@ cdef Node node_of(object view)
 cdef FnNode attach(Tensor out, str name, object backward, tuple inputs, tuple save, object ctx)
 cdef Tensor record(Tensor out, str name, object backward, tuple inputs, tuple save, object ctx)
 cdef FnNode attach_all(list outs, str name, object backward, tuple inputs, tuple save, object ctx)
-cdef int check_inplace(Tensor t, bint inputs_require) except -1  # raises torch's refusals
+cdef int check_inplace(Tensor t, bint inputs_require) except -1
+cdef int check_fill(Tensor t, bint inputs_require) except -1  # raises torch's refusals
 # After a write in place: bumps the version and rebases the history on `node` (None: no gradient).
 cdef int rebase(Tensor t, Node node) except -1
 cdef Tensor make_view(Tensor t, Tensor view, int kind)    # view bookkeeping of a differentiable view

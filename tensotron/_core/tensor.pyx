@@ -3,6 +3,7 @@
 cimport cython
 from cpython.object cimport Py_EQ, PyObject, PyTypeObject
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_SIZE, PyTuple_SET_ITEM
 from cpython.bytearray cimport PyByteArray_AS_STRING
@@ -458,8 +459,28 @@ cdef int scalar_overflow(int dt) except -1:
     raise RuntimeError(f"value cannot be converted to type {SCALAR_NAMES[dt]} without overflow")
 
 
+cdef int refuse_huge(object value) except -1:
+    """Integers that no integer dtype holds."""
+    cdef int beyond = 0
+    if isinstance(value, int):
+        PyLong_AsLongLongAndOverflow(value, &beyond)
+        if beyond and not 0 < value < 1 << 64:
+            raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
+    return 0
+
+
+cdef double as_real(object value, int dt) except? -1:
+    """A number as an element of a float dtype."""
+    refuse_huge(value)
+    cdef double v = value
+    if dt == F32 and (v > FLOAT_MAX or v < -FLOAT_MAX) and v - v == 0:
+        scalar_overflow(F32)
+    return v
+
+
 cdef int64_t as_integer(object value, int dt) except? -1:
     """A number as an element of an integer dtype; unsigned ones take negative integers, which wrap."""
+    refuse_huge(value)
     cdef double v
     cdef int64_t least, most
     if dt == BOOL:
@@ -468,7 +489,7 @@ cdef int64_t as_integer(object value, int dt) except? -1:
     if isinstance(value, int):
         if not (-most if dt == U8 else least) <= value <= most:
             scalar_overflow(dt)
-        return value
+        return <uint8_t>(<int64_t>value) if dt == U8 else <int64_t>value
     v = value
     if not (v >= least and v <= most) or (dt == I64 and v >= 9223372036854775808.0):
         scalar_overflow(dt)
@@ -480,12 +501,8 @@ cdef int fill_with(Tensor dst, object value) except -1:
     cdef Iteration it
     begin(&r, K_fill, 0, 1, 0, dst.dt)
     set_arg(&r, 0, dst)
-    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
-        raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
     if dt_.is_float(dst.dt):
-        r.reals[0] = value
-        if dst.dt == F32 and (r.reals[0] > FLOAT_MAX or r.reals[0] < -FLOAT_MAX) and r.reals[0] - r.reals[0] == 0:
-            scalar_overflow(F32)
+        r.reals[0] = as_real(value, dst.dt)
     else:
         r.ints[0] = as_integer(value, dst.dt)
     it.begin(dst.nd, dst.sizes)

@@ -372,7 +372,8 @@ static inline void take_part(Problem<T>& p, const Cuts& cuts, int64_t first, int
 struct Batch {
   int64_t count, c, a, b, d;
 };
-template <class T> __attribute__((noinline)) static int run_shared(const Problem<T>& p, bool dots, const Batch& batch, int team) {
+template <class T>
+__attribute__((noinline)) static int run_shared(const Problem<T>& p, bool dots, bool few, const Batch& batch, int team) {
   const Cuts cuts = cut<T>(p, dots, batch.count, team);
   return parallel(team, batch.count * cuts.columns * cuts.rows, 1, [=, &p](int, int64_t begin, int64_t end) {
     for (int64_t u = begin, next; u < end; u = next) {
@@ -384,7 +385,7 @@ template <class T> __attribute__((noinline)) static int run_shared(const Problem
       q.b.data += i * batch.b;
       q.d.data += i * batch.d;
       take_part(q, cuts, u - block * cuts.rows, next - block * cuts.rows, j, dots ? 1 : 4 * WIDTH<T>);
-      const int status = dots ? run_dot(q) : run_tiles(q);
+      const int status = dots ? run_dot(q) : few ? run_few_rows(q, 1) : run_tiles(q);
       if (status != OK) return status;
     }
     return int(OK);
@@ -440,7 +441,7 @@ template <class T> static int run_real(const Record& r) {
   const bool dots = dots_pay(p);
   const int team = team_for(double(batch) * double(p.m) * double(p.n) * double(p.k + 16) / 25);
   const bool few = !dots && is_few_rows(p);  // whose threads share what is packed
-  if (team > 1 && !few) return run_shared(p, dots, {batch, c.stride[0], step_a, step_b, step_d}, team);
+  if (team > 1 && (!few || batch > 1)) return run_shared(p, dots, few, {batch, c.stride[0], step_a, step_b, step_d}, team);
   for (int64_t i = 0; i < batch; ++i) {
     const int status = dots ? run_dot(p) : few ? run_few_rows(p, team) : run_tiles(p);
     if (status != OK) return status;

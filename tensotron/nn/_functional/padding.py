@@ -22,7 +22,7 @@ def pad(input, pad, mode="constant", value=None):
         )
     pairs = [(input.dim() - 1 - i // 2, pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     if mode == "constant":
-        return _pad_constant(input, pairs, 0 if value is None else value)
+        return _pad_constant(input, pairs, 0.0 if value is None else float(value))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in _PADDED_INDEX:
