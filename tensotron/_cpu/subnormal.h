@@ -70,12 +70,12 @@ template <class T> TENSOTRON_INLINE bool probe(const Arg& average, int64_t step)
   typedef Vec<T> V;
   constexpr int64_t EVERY = 64 / V::size - 1;
   if (sizeof(T) == 8) return false;
-  bool found = false;
+  Mask<T> found = first<T>(0);
   const T* const p = (const T*)average.data;
   // unsigned: the step is a number from a state dict, which may be negative
   for (int64_t i = int64_t(uint64_t(step) % EVERY) * V::size; i + V::size <= average.stride[0]; i += EVERY * V::size)
-    found |= any(subnormal(V::load(p + i)));
-  return found;
+    found = found | subnormal(V::load(p + i));
+  return any(found);
 }
 
 } }  // namespace tensotron::TENSOTRON_ISA
