@@ -78,6 +78,9 @@ def test_products_with_bias_activation_and_batches():
     x, y = rand(7, 150, 90), rand(7, 90, 160, seed=1)
     check(lambda: x @ y)
     check(lambda: rand(40, 60, 50) @ rand(50, 70, seed=1))
+    few, large = rand(5, 33, 300), rand(5, 300, 2000, seed=1)  # a packed operand, shared and not
+    check(lambda: few @ large)
+    check(lambda: tt.tanh(F.linear(few[0], large[0].t().contiguous(), rand(2000, seed=2))))
     i, j = (tt.as_tensor(np.random.RandomState(s).randint(-99, 99, (150, 140))) for s in (1, 2))
     check(lambda: i @ j.t())
 

@@ -9,9 +9,9 @@ from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport size_args
 from tensotron._core.creation cimport new_like
 from tensotron._core.tensor cimport (
-    FnNode, Node, Storage, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_fill, check_inplace, contiguous, copy_into,
-    empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, make_size, next_seq, note_change, parse_sizes, rebase, record,
-    same_shape, set_geometry, shape_of)
+    FnNode, Node, Storage, Tensor, add_edge, add_method, any_requires, as_view, attach, cast, check_fill, check_inplace,
+    contiguous, copy_into, empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, make_size, next_seq,
+    note_change, parse_sizes, rebase, record, same_shape, set_geometry, shape_of)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 

@@ -5,9 +5,10 @@ from libc.string cimport memcpy
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    NodeShells, Storage, Tensor, TypeWithDealloc, Node, add_edge, alias, as_integer, as_real, as_view, begin, begin_drop, check_inplace, contiguous, copy_into,
-    destructor, drop_members, empty, empty_like, empty_strided, end_drop, grad_enabled, inference_enabled, make_size, next_seq, parse_sizes, put_part, raise_freed_graph, rebase, same_shape, save_input, save_output,
-    set_arg, shape_of, take_node, unpack_saved)
+    NodeShells, Storage, Tensor, TypeWithDealloc, Node, add_edge, alias, as_integer, as_real, as_view, begin, begin_drop,
+    check_inplace, contiguous, copy_into, destructor, drop_members, empty, empty_like, empty_strided, end_drop, grad_enabled,
+    inference_enabled, make_size, next_seq, parse_sizes, put_part, raise_freed_graph, rebase, same_shape, save_input,
+    save_output, set_arg, shape_of, take_node, unpack_saved)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Iteration, Record
 

@@ -5,9 +5,9 @@ from libc.stdint cimport int64_t
 from tensotron._autograd.elementwise cimport check_range, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    FnNode, Tensor, add_method, alias, any_requires, as_integer, as_real, as_view, attach, begin, cast, check_inplace, contiguous, copy_into, empty,
-    empty_like, empty_of, fill_with, grad_enabled, item_of, rebase, record, same_shape, set_arg, set_geometry, shape_of,
-    wrap_dim)
+    FnNode, Tensor, add_method, alias, any_requires, as_integer, as_real, as_view, attach, begin, cast, check_inplace,
+    contiguous, copy_into, empty, empty_like, empty_of, fill_with, grad_enabled, item_of, rebase, record, same_shape, set_arg,
+    set_geometry, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, I32, I64, U8, Iteration, Record
 

@@ -13,9 +13,10 @@ from tensotron._autograd.elementwise cimport int_number, sum_to, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport old_number, refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    Hooks, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, as_integer, as_real, as_view, attach, begin, begin_drop,
-    check_inplace, contiguous, copy_into, destructor, drop_members, empty, empty_strided, end_drop, grad_enabled, hooks, make_size, next_seq, put_part, raise_freed_graph,
-    rebase, save_input, set_arg, shape_of, take_node, take_part, unpack_saved)
+    Hooks, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, as_integer, as_real, as_view, attach, begin,
+    begin_drop, check_inplace, contiguous, copy_into, destructor, drop_members, empty, empty_strided, end_drop, grad_enabled,
+    hooks, make_size, next_seq, put_part, raise_freed_graph, rebase, save_input, set_arg, shape_of, take_node, take_part,
+    unpack_saved)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, Record
 

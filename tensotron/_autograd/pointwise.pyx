@@ -2,12 +2,13 @@
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from tensotron._autograd.elementwise cimport apply_row, check_range, checked_number, int_number, is_number, launch_row, result_type_of, result_type_of_three, row_id
+from tensotron._autograd.elementwise cimport (
+    apply_row, check_range, checked_number, int_number, is_number, launch_row, result_type_of, result_type_of_three, row_id)
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport old_number, refuse_out
 from tensotron._core.tensor cimport (
-    FnNode, Hooks, Tensor, add_method, alias, as_integer, as_real, as_view, attach, cast, check_inplace, empty, empty_like, grad_enabled, hooks, maybe, rebase,
-    record, refuse_huge, wrap_dim)
+    FnNode, Hooks, Tensor, add_method, alias, as_integer, as_real, as_view, attach, cast, check_inplace, empty, empty_like,
+    grad_enabled, hooks, maybe, rebase, record, refuse_huge, wrap_dim)
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8
 
 import numpy as _np
