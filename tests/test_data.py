@@ -13,6 +13,7 @@ from _both import outcome, same
 
 import tensotron
 
+forks = pytest.mark.unsanitized("the sanitizer's allocator may be locked by another thread when a worker is forked")
 Point = collections.namedtuple("Point", "x y")
 
 
@@ -229,6 +230,7 @@ class Rows:
         return self.lib.full((3,), float(i)), info.id, info.num_workers, info.seed, *draws
 
 
+@forks
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("kwargs", [{"num_workers": 1}, {"num_workers": 2, "batch_size": 3, "shuffle": True}], ids=str)
 def test_workers(kwargs):
@@ -239,6 +241,7 @@ def test_workers(kwargs):
     same(fn)
 
 
+@forks
 def test_persistent_workers():
     def fn(L):
         loader = L.utils.data.DataLoader(range(9), 2, True, num_workers=2, persistent_workers=True, prefetch_factor=1)
@@ -255,6 +258,7 @@ class Stream(tensotron.utils.data.IterableDataset):
         return iter(range(info.id, 10, info.num_workers))
 
 
+@forks
 def test_workers_of_an_iterable():
     loader = tensotron.utils.data.DataLoader(Stream(), batch_size=2, num_workers=2)
     assert [b.tolist() for b in loader] == [[0, 2], [1, 3], [4, 6], [5, 7], [8], [9]]
@@ -263,6 +267,7 @@ def test_workers_of_an_iterable():
         assert sorted(i for b in loader for i in b.tolist()) == list(range(10))
 
 
+@forks
 def test_errors_of_workers():
     def fail(L):
         list(L.utils.data.DataLoader(Rows(L, fail=4), num_workers=1))
@@ -294,6 +299,7 @@ class Slow(Deadly):
         time.sleep(60)
 
 
+@forks
 def test_workers_that_die_or_sleep():
     with pytest.raises(RuntimeError, match="exited unexpectedly"):
         list(tensotron.utils.data.DataLoader(Deadly(), num_workers=1))
@@ -308,6 +314,7 @@ def init(worker):
     info.dataset[0] = 100 + worker
 
 
+@forks
 def test_worker_init_fn_and_large_batches():
     loader = tensotron.utils.data.DataLoader([0, 1], num_workers=1, worker_init_fn=init)
     assert [b.item() for b in loader] == [100, 1]
