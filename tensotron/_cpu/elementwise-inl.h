@@ -3,6 +3,7 @@
 #pragma once
 #include "../_ops/elementwise.h"
 #include "convert-inl.h"
+#include "elementwise_narrow.h"
 #include "parallel.h"
 #include "rowfn.h"
 
@@ -66,6 +67,60 @@ __attribute__((optimize("wrapv"))) static void row_run_int(void* out, const void
     for (int k = 0; k < NIN; ++k) x[k] = static_cast<const Int*>(in[k])[i];
     o[i] = F::template apply<Int>(x, p);
   }
+}
+
+// a / b truncated, of numbers below 2^51. AVX2 has no conversions of int64, but sums with 2^52 + 2^51 hold them in their bits.
+TENSOTRON_INLINE Int short_quotient(Int a, Int b) {
+#if defined(__AVX2__) && !defined(__AVX512DQ__)
+  constexpr double magic = 0x1.8p52;
+  Int offset, q;
+  double x, y;
+  __builtin_memcpy(&offset, &magic, 8);
+  a += offset, b += offset;
+  __builtin_memcpy(&x, &a, 8);
+  __builtin_memcpy(&y, &b, 8);
+  const double sum = __builtin_trunc((x - magic) / (y - magic)) + magic;
+  __builtin_memcpy(&q, &sum, 8);
+  return q - offset;
+#else
+  return Int(double(a) / double(b));
+#endif
+}
+
+// Quotients of int64 (FLOOR: rounded down, else truncated) or what they leave. Blocks of numbers below 2^51 are divided in
+// double, as narrow_quotient does it.
+template <bool FLOOR, bool MODULO> static void divide_run(void* out, const void* const* in, int64_t n, const Record&, bool) {
+  constexpr int64_t BLOCK = 512;
+  for (int64_t begin = 0; begin < n; begin += BLOCK) {
+    Int* const o = static_cast<Int*>(out) + begin;
+    const Int *const a = static_cast<const Int*>(in[0]) + begin, *const b = static_cast<const Int*>(in[1]) + begin;
+    const int64_t m = n - begin < BLOCK ? n - begin : BLOCK;
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < m; ++i) bits |= (uint64_t(a[i]) + (uint64_t(1) << 51)) | (uint64_t(b[i]) + (uint64_t(1) << 51));
+    if (bits >> 52) {
+      for (int64_t i = 0; i < m; ++i)
+        o[i] = FLOOR ? (MODULO ? remainder(a[i], b[i]) : floor_div(a[i], b[i])) : MODULO ? fmod(a[i], b[i]) : trunc_div(a[i], b[i]);
+      continue;
+    }
+#pragma GCC ivdep
+    for (int64_t i = 0; i < m; ++i) {
+      const Int x = a[i], y = b[i], q = short_quotient(x, y), rest = x - q * y;
+      const bool down = FLOOR && rest != 0 && (rest ^ y) < 0;
+      o[i] = MODULO ? rest + (down ? y : 0) : q - down;
+    }
+  }
+}
+template <> void row_run_int<functors::div_floor_0, 2>(void* out, const void* const* in, int64_t n, const Record& r, bool s) {
+  divide_run<true, false>(out, in, n, r, s);
+}
+template <> void row_run_int<functors::div_trunc_0, 2>(void* out, const void* const* in, int64_t n, const Record& r, bool s) {
+  divide_run<false, false>(out, in, n, r, s);
+}
+template <> void row_run_int<functors::remainder_0, 2>(void* out, const void* const* in, int64_t n, const Record& r, bool s) {
+  divide_run<true, true>(out, in, n, r, s);
+}
+template <> void row_run_int<functors::fmod_0, 2>(void* out, const void* const* in, int64_t n, const Record& r, bool s) {
+  divide_run<false, true>(out, in, n, r, s);
 }
 
 template <class F, int NIN, int TYPES, int WHICH>
@@ -269,36 +324,6 @@ static void row_long(const Record& r, RowFn fn, int nargs, int64_t item) {
   for (int k = 0; k < 2; ++k) stopped[k] = r.arg[k].data + (down ? 0 : n * item);
 }
 
-template <class F> static void byte_run(const Record& r, F f) {
-  uint8_t* o = reinterpret_cast<uint8_t*>(r.arg[0].data);
-  const uint8_t* a = reinterpret_cast<const uint8_t*>(r.arg[1].data);
-  const uint8_t* b = reinterpret_cast<const uint8_t*>(r.arg[r.nin].data);
-  const int64_t n = r.size[0];
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i]);
-}
-
-// Dense runs of bytes without a detour by int64: logic of bools, and bits of bools or uint8. False if it is none.
-static bool run_bytes(const Record& r) {
-  const int row = r.op / NUM_EXPRESSIONS, dtype = r.arg[0].dtype;
-  if (r.op % NUM_EXPRESSIONS != FORWARD || r.ndim != 1 || (dtype != BOOL && dtype != U8)) return false;
-  for (int k = 0; k < r.nout + r.nin; ++k)
-    if (r.arg[k].dtype != dtype || r.arg[k].stride[0] != 1) return false;
-  if (row == ROW_bitwise_and || (row == ROW_logical_and && dtype == BOOL)) {
-    byte_run(r, [](uint8_t a, uint8_t b) { return uint8_t(a & b); });
-  } else if (row == ROW_bitwise_or || (row == ROW_logical_or && dtype == BOOL)) {
-    byte_run(r, [](uint8_t a, uint8_t b) { return uint8_t(a | b); });
-  } else if (row == ROW_bitwise_xor || (row == ROW_logical_xor && dtype == BOOL)) {
-    byte_run(r, [](uint8_t a, uint8_t b) { return uint8_t(a ^ b); });
-  } else if (row == ROW_logical_not && dtype == BOOL) {
-    byte_run(r, [](uint8_t a, uint8_t) { return uint8_t(a ^ 1); });
-  } else if (row == ROW_bitwise_not && dtype == U8) {
-    byte_run(r, [](uint8_t a, uint8_t) { return uint8_t(~a); });
-  } else {
-    return false;
-  }
-  return true;
-}
-
 // A run of at most a tile, of operands that are dense or one number; false if some are neither.
 __attribute__((noinline)) static bool run_with_numbers(const Record& r, RowFn fn) {
   const int nargs = r.nout + r.nin;
@@ -325,7 +350,7 @@ __attribute__((noinline)) static bool run_with_numbers(const Record& r, RowFn fn
 }
 
 static int row_part(const Record& r, RowFn fn) {
-  if (r.compute == I64 && run_bytes(r)) return OK;
+  if (r.compute == I64 && run_narrow(r)) return OK;
   if (r.ndim == 1) {
     const int nargs = r.nout + r.nin;
     bool dense = true;
