@@ -4,7 +4,7 @@ import gc
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
-from tensotron._autograd.elementwise cimport is_number, sum_to_shape
+from tensotron._autograd.elementwise cimport dense_overlap, is_number, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport size_args
 from tensotron._core.creation cimport new_like
@@ -216,6 +216,9 @@ def copy_(self, src, non_blocking=False):
                                    f"dimension {e}")
     if x is s:
         return x
+    if dense_overlap(x, s):
+        raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                           "memory location. Please clone() the tensor before performing the operation.")
     node = inplace_node("CopyBackwards", _copy_backward, (x, s), (shape_of(s), s.dt), x)
     if s.storage is x.storage and s.n:
         s = contiguous_copy(s)

@@ -46,4 +46,5 @@ cdef int result_type_of_three(object a, object b, object c) except -1
 cdef bint is_number(object x) noexcept
 cdef double int_number(int64_t v) noexcept
 cdef double checked_number(object value, int dt) except? -1
+cdef bint dense_overlap(Tensor out, Tensor t) noexcept
 cdef int check_range(Tensor number, int dt) except -1

@@ -7,7 +7,7 @@ from tensotron._core.arguments cimport refuse_out, resize_out
 from tensotron._core.tensor cimport (
     NodeShells, Storage, Tensor, TypeWithDealloc, Node, add_edge, alias, as_integer, as_real, as_view, begin, begin_drop,
     check_inplace, contiguous, copy_into, destructor, drop_members, empty, empty_like, empty_strided, end_drop, grad_enabled,
-    inference_enabled, make_size, next_seq, parse_sizes, put_part, raise_freed_graph, rebase, same_shape, save_input,
+    inference_enabled, is_dense, make_size, next_seq, parse_sizes, put_part, raise_freed_graph, rebase, same_shape, save_input,
     save_output, set_arg, shape_of, take_node, unpack_saved)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Iteration, Record
@@ -278,7 +278,7 @@ cdef int check_out(Tensor out, int nd, const int64_t* sizes, int result, bint in
 
 cdef str out_name(str node):
     """The op's name in a message, from its node's: "ClampMinBackward0" is clamp_min."""
-    return "".join(["_" + c.lower() if c.isupper() else c for c in node[:len(node) - 9]])[1:]
+    return "".join(["_" + c.lower() if c.isupper() else c for c in node[:len(node) - 9]])[1:].replace("log1_p", "log1p")
 
 
 cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na, double nb, double nc,
@@ -320,7 +320,7 @@ cdef Tensor apply_row(int row, str node, Tensor a, Tensor b, Tensor c, double na
         graph = make_node(row, node, a, b, c, na, nb, nc, n_in, compute, p, out, True)
     written = out
     if overlaps_partly(out, a) or overlaps_partly(out, b) or overlaps_partly(out, c):
-        if inplace:
+        if inplace or dense_overlap(out, a) or dense_overlap(out, b) or dense_overlap(out, c):
             raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to "
                                "a single memory location. Please clone() the tensor before performing the operation.")
         written = empty(out.nd, out.sizes, out.dt)
@@ -384,6 +384,11 @@ cdef bint overlaps_partly(Tensor out, Tensor t) noexcept:
         else:
             return False
     return not (last_byte(t) <= out.ptr or last_byte(out) <= t.ptr)
+
+
+cdef bint dense_overlap(Tensor out, Tensor t) noexcept:
+    """The overlaps that PyTorch refuses of an out=: of others it does not find out."""
+    return overlaps_partly(out, t) and is_dense(out) and is_dense(t)
 
 
 cdef char* last_byte(Tensor t) noexcept:

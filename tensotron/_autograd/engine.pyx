@@ -291,7 +291,8 @@ cdef object before_node(Node node, object grads):
         for nr, ref in node.retain:
             t = ref()
             if t is not None and many[nr] is not None:
-                t.grad_ = many[nr] if grad_enabled() else (<Tensor>many[nr]).detach()
+                g = many[nr] if grad_enabled() else (<Tensor>many[nr]).detach()
+                t.grad_ = g if t.grad_ is None else t.grad_ + g
     return many if node.n_out > 1 else many[0]
 
 
@@ -355,7 +356,7 @@ cdef int run_all(Run run, bint keep, dict wanted, list captured) except -1:
     cdef PyObject* parts[3]
     cdef Info* entry
     cdef int j, k
-    cdef bint divided
+    cdef bint divided, on
     cdef object g, out
     parts[0] = parts[1] = parts[2] = NULL
     while not run.ready.empty():
@@ -368,11 +369,14 @@ cdef int run_all(Run run, bint keep, dict wanted, list captured) except -1:
             Py_DECREF(g)  # the list of pending gradients lets go of it
             entry.pending = NULL
             if entry.needed:
+                on = wanted is None or leads_on(run, node)
+                if wanted is not None and on:  # as in PyTorch, before the hooks where the backward goes on from here
+                    capture(node, g, wanted, captured)
                 if node.tensor_hooks is not None or node.pre_hooks is not None or node.retain is not None:
                     g = before_node(node, g)
-                if wanted is not None:
+                if not on:
                     capture(node, g, wanted, captured)
-                if wanted is None or leads_on(run, node):
+                else:
                     running = <PyObject*>node if wanted is None else NULL
                     if 2 <= node.n_next <= 3 and node.post_hooks is None:
                         divided = node.apply_parts(g, parts)

@@ -216,7 +216,7 @@ cdef Tensor elementwise_loss(int op, str node, str kernel, Tensor x, Tensor t, i
 
 
 cdef object weighted(object loss, object input, object weight, int reduction):
-    """The weights of mse, l1 and huber: multiplied in before the reduction; the mean is over their sum."""
+    """The weights of mse, l1 and huber: multiplied in before the reduction; the mean is over their sum (not so of huber's)."""
     if tuple(weight.shape) != tuple(input.shape):
         raise ValueError("Inputs and weight must have the same size.")
     loss = loss * weight
@@ -275,7 +275,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if x.dt != t.dt and dt_.is_float(x.dt):
         t = t.to(x.dtype)  # torch's result has the input's dtype
     if weight is not None:
-        return weighted(elementwise_loss(LOSS_huber, "HuberLossBackward0", "huber_cpu", x, t, NONE, d), input, weight, kind)
+        terms = weighted(elementwise_loss(LOSS_huber, "HuberLossBackward0", "huber_cpu", x, t, NONE, d), input, weight, NONE)
+        return reduced(terms, kind)
     return elementwise_loss(LOSS_huber, "HuberLossBackward0", "huber_cpu", x, t, kind, d)
 
 

@@ -94,6 +94,8 @@ cdef object make_unary(str name, str row_name, str node, int kind, bint no_bool,
     cdef int row = row_id(row_name)
 
     def op(input, *, out=None):
+        if kind == SAME and isinstance(out, Tensor) and isinstance(input, Tensor) and (<Tensor>out).dt != (<Tensor>input).dt:
+            raise RuntimeError(f"Found dtype {TITLES[(<Tensor>out).dt]} but expected {TITLES[(<Tensor>input).dt]}")
         return unary(row, node, name, input, kind, no_bool, out)
 
     def op_without_out(input):
@@ -108,7 +110,8 @@ cdef object make_unary(str name, str row_name, str node, int kind, bint no_bool,
         return apply_row(row, node, x, None, None, 0, 0, 0, 1, compute, compute if kind == FLOAT else x.dt, x, True, 0, 0, 0)
 
     define(op_without_out if name in NO_OUT else op, name, doc)
-    define(op_, name + "_", f"In-place version of {name}().")
+    if name not in NO_OUT or name == "relu":
+        define(op_, name + "_", f"In-place version of {name}().")
     return op
 
 
@@ -123,7 +126,7 @@ cdef int refuse_bool(str name) except -1:
 
 for name in ("sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
              "atanh erf erfc sigmoid").split():
-    make_unary(name, name, name.capitalize() + "Backward0", FLOAT, False, f"Elementwise {name} of input; integers give floats.")
+    make_unary(name, name, ("Log1P" if name == "log1p" else name.capitalize()) + "Backward0", FLOAT, False, f"Elementwise {name} of input; integers give floats.")
 for name in "abs neg sign floor ceil trunc frac".split():
     make_unary(name, name, name.capitalize() + "Backward0", SAME, name in ("neg", "floor", "ceil", "trunc", "abs"),
                f"Elementwise {name} of input.")
@@ -244,7 +247,8 @@ cdef object make_binary(str name, str row_name, str node, int kind, str doc, bin
         return binary(row, node, name, input, other, kind, out, False, None)
 
     def op_(input, other):
-        return binary(row, node, name, tensor_arg(input, name + "_", "input", 1), other, kind, input, True, None)
+        in_place = node if kind != PREDICATE else f"{row_name.capitalize()}Backward{1 if isinstance(other, Tensor) else 0}"
+        return binary(row, in_place, name, tensor_arg(input, name + "_", "input", 1), other, kind, input, True, None)
 
     define(op, name, doc, method)
     if inplace:

@@ -42,10 +42,10 @@ cdef RowNode make_node(int row, str name, Tensor a, Tensor b, Tensor c, double n
         node.a = original(a) if inplace else save_input(a)
         node.va = node.a.version()
     if uses & USES_B and b is not None:
-        node.b = original(b) if inplace and b is out else save_input(b)
+        node.b = save_input(b)  # if that is `out` too, its version tells that it was overwritten
         node.vb = node.b.version()
     if uses & USES_C and c is not None:
-        node.c = original(c) if inplace and c is out else save_input(c)
+        node.c = save_input(c)
         node.vc = node.c.version()
     return node
 
@@ -76,6 +76,8 @@ cdef class RowNode(Node):
         if self.released:
             raise_freed_graph()
         if self.n_in == 1:
+            if self.next0 is None:  # of a view that was made without grad mode
+                return None
             return self.symbolic(0, g) if create else self.gradient(0, g)
         if self.n_in == 2 and not create:
             return (self.gradient(0, g) if self.next0 is not None else None,

@@ -191,10 +191,7 @@ cdef int rebase_view(Tensor t, Node node) except -1:
     add_edge(cs, base)
     for i in range(1, node.n_next):
         push_edge(cs, node.next_node(i), node.next_nr(i))
-    base.grad_fn_ = cs
-    base.output_nr = 0
-    base.leaf_grad = False
-    return 0
+    return set_history(base, cs)
 
 
 cdef int push_edge(Node node, Node e, int nr) except -1:

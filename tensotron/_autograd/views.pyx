@@ -6,9 +6,9 @@ from libc.stdint cimport int64_t
 from tensotron._autograd.elementwise cimport sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    VIEW_MULTI, VIEW_SINGLE, FnNode, Hooks, Node, Tensor, add_edge, add_fast_method, add_method, alias, as_view, attach, attach_all, call_general, check_inplace, contiguous,
+    VIEW_MULTI, VIEW_SINGLE, FnNode, Hooks, Node, Tensor, add_edge, add_fast_method, add_method, alias, as_view, attach, attach_all, call_general, check_fill, contiguous,
     copy_into, empty, empty_like, empty_of, empty_strided, fill_with, grad_enabled, gradient_edge, hooks, make_size, make_view,
-    next_seq, note_change, parse_sizes, plain_ints, record, same_shape, set_geometry, shape_of, wrap_dim)
+    next_seq, note_change, parse_sizes, plain_ints, record, same_shape, set_geometry, set_history, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
 
 FUNCTIONS = {}
@@ -341,11 +341,23 @@ cdef object reversed_dims(object self):
     return permute(x, tuple(range(x.nd - 1, -1, -1)))
 
 
-cdef object last_two(object self):
+cdef object last_two(object self, str name):
     cdef Tensor x = <Tensor?>self
-    if x.nd < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {x.nd}-D tensor.")
+    if x.nd == 0:
+        return x
+    if x.nd == 1:
+        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
     return transpose(x, -2, -1)
+
+
+cdef object matrix_transpose(object self):
+    cdef Tensor x = <Tensor?>self
+    if x.nd == 0:
+        return x
+    if x.nd != 2:
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {x.nd}-D tensor."
+                           + (" For batches of matrices, consider using tensor.mH" if x.nd > 2 else ""))
+    return transpose(x, 0, 1)
 
 
 def movedim(input, source, destination):
@@ -475,7 +487,7 @@ cdef object in_place(object fn, str name):
     """x.name_(...): x takes the geometry of fn(x, ...) and its history."""
     def op_(self, *args, **kwargs):
         cdef Tensor x = <Tensor?>self, v
-        check_inplace(x, x.requires())
+        check_fill(x, x.requires())  # no element is written
         v = <Tensor>fn(x, *args, **kwargs)
         note_change(x)
         set_geometry(x, v.nd, v.sizes, v.strides)
@@ -483,7 +495,7 @@ cdef object in_place(object fn, str name):
         x.bump()
         if v.grad_fn_ is not None:
             v.grad_fn_.node_name = IN_PLACE_NODES[v.grad_fn_.node_name]
-            x.grad_fn_, x.output_nr, x.leaf_grad = v.grad_fn_, 0, False
+            x.grad_fn_, x.output_nr, x.leaf_grad = v.grad_fn_, 0, False  # a gradient that is retained stays that of before
             x.view_version = x.version()  # of a view: its base, whose elements stay as they are, keeps its history
         return x
     op_.__name__ = op_.__qualname__ = name + "_"
@@ -674,9 +686,9 @@ for name, fn in {"transpose": transpose, "t": t, "squeeze": squeeze, "unsqueeze"
     in_place(fn, name)
 
 add_method("T", property(lambda self: reversed_dims(self)))
-add_method("mT", property(lambda self: last_two(self)))
-add_method("H", property(lambda self: transpose(self, 0, 1)))
-add_method("mH", property(lambda self: last_two(self)))
+add_method("mT", property(lambda self: last_two(self, "mT")))
+add_method("H", property(lambda self: matrix_transpose(self)))
+add_method("mH", property(lambda self: last_two(self, "mH")))
 
 cdef Hooks* h = hooks()
 h.view_history = view_history

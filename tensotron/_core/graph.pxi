@@ -137,7 +137,8 @@ cdef class AccumulateGrad(Node):
             self.variable.accumulator = NULL
 
     cdef object apply(self, object grads):
-        accumulate(self.variable, <Tensor>grads)
+        if self.variable.leaf_grad:  # not frozen since
+            accumulate(self.variable, <Tensor>grads)
         return None
 
     cdef object saved_values(self):
@@ -480,9 +481,27 @@ cdef int rebase(Tensor t, Node node) except -1:
         return 0
     if t.base_ is not None:
         return the_hooks.rebase_view(t, node)
+    return set_history(t, node)
+
+
+cdef int set_history(Tensor t, Node node) except -1:
+    """t is the result of `node` from now on; where t retains its gradient, it is that of what it is now."""
+    cdef Node before = t.grad_fn_
+    if t.retains and before is not None and before.retain is not None:
+        before.retain = [(nr, ref) for nr, ref in before.retain if ref() is not t] or None
     t.grad_fn_ = node
     t.output_nr = 0
     t.leaf_grad = False
+    if t.retains:
+        note_retained(t)
+    return 0
+
+
+cdef int note_retained(Tensor t) except -1:
+    """Has the node of t write t's gradient to t.grad."""
+    if t.grad_fn_.retain is None:
+        t.grad_fn_.retain = []
+    t.grad_fn_.retain.append((t.output_nr, weakref.ref(t)))
     return 0
 
 

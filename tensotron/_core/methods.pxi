@@ -60,6 +60,24 @@ cdef class Tensor:
     def __itruediv__(self, other):
         return the_hooks.idiv(self, other)
 
+    def __ifloordiv__(self, other):
+        return in_place(self, "floor_divide_", other)
+
+    def __imod__(self, other):
+        return in_place(self, "remainder_", other)
+
+    def __ipow__(self, other):
+        return in_place(self, "pow_", other)
+
+    def __iand__(self, other):
+        return in_place(self, "bitwise_and_", other)
+
+    def __ior__(self, other):
+        return in_place(self, "bitwise_or_", other)
+
+    def __ixor__(self, other):
+        return in_place(self, "bitwise_xor_", other)
+
     def __floordiv__(self, other):
         return the_hooks.floordiv(self, other)
 
@@ -351,6 +369,8 @@ cdef class Tensor:
     @requires_grad.setter
     def requires_grad(self, bint value):
         set_requires_grad(self, value)
+        if self.grad_fn_ is not None:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
 
     def requires_grad_(self, bint requires_grad=True):
         """Sets whether autograd records operations on this leaf; returns it."""
@@ -427,10 +447,12 @@ cdef class Tensor:
         if value.dt != self.dt and (self.grad_fn_ is not None or self.leaf_grad) and not dt_.is_float(value.dt):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         note_change(self)
+        cdef int64_t version = self.version()
         self.storage, self.ptr, self.dt = value.storage, value.ptr, value.dt
         set_geometry(self, value.nd, value.sizes, value.strides)
         if self.counter is None:  # keeps its own version, whatever the new storage's is
             self.counter = VersionCounter.__new__(VersionCounter)
+            self.counter.value = version
 
     def detach(self):
         """The same memory and version counter, without history."""
@@ -438,14 +460,14 @@ cdef class Tensor:
 
     def detach_(self):
         """Forgets the history of this tensor, in place."""
-        if self.base_ is not None and self.requires():
+        if self.base_ is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel "
                                "(DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP "
                                "buckets, and hence detach_() cannot be called on these gradients. To fix this error, please "
-                               "refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution.")
+                               "refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.")
         self.grad_fn_ = None
         self.output_nr = 0
-        self.leaf_grad = False
+        self.leaf_grad = self.retains = False
         return self
 
     def retain_grad(self):
@@ -528,16 +550,22 @@ cdef int retain(Tensor t) except -1:
         refresh_view(t)
     if t.grad_fn_ is None or t.retains:
         return 0
-    if t.grad_fn_.retain is None:
-        t.grad_fn_.retain = []
-    t.grad_fn_.retain.append((t.output_nr, weakref.ref(t)))
     t.retains = True
-    return 0
+    return note_retained(t)
+
+
+cdef object in_place(Tensor t, str name, object other):
+    """An operator that assigns, by its method."""
+    if isinstance(other, Tensor) or dt_.scalar_code(other) >= 0:
+        return getattr(t, name)(other)
+    return NotImplemented
 
 
 cdef object add_tensor_hook(Tensor t, object hook):
     cdef Node node = gradient_edge(t)
     cdef int nr = t.output_nr if t.grad_fn_ is not None else 0
+    if node is None:  # a view made without grad mode: no gradient arrives there
+        return HookHandle([], hook, None)
     if t.grad_fn_ is None and t.hooks is None:
         t.hooks = {"node": node}  # the accumulator must live as long as its hooks
     if node.tensor_hooks is None:

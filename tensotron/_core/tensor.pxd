@@ -280,6 +280,7 @@ cdef int check_inplace(Tensor t, bint inputs_require) except -1
 cdef int check_fill(Tensor t, bint inputs_require) except -1  # raises torch's refusals
 # After a write in place: bumps the version and rebases the history on `node` (None: no gradient).
 cdef int rebase(Tensor t, Node node) except -1
+cdef int set_history(Tensor t, Node node) except -1
 cdef Tensor make_view(Tensor t, Tensor view, int kind)    # view bookkeeping of a differentiable view
 
 ctypedef object (*binary_fn)(object a, object b)

@@ -29,6 +29,7 @@ def pad(input, pad, mode="constant", value=None):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(pad) not in (2, 4, 6) or input.dim() not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    copied = False
     for dim, before, after in pairs:
         size = input.size(dim)
         if mode == "reflect" and (before >= size or after >= size):
@@ -44,7 +45,8 @@ def pad(input, pad, mode="constant", value=None):
         if before or after:
             index = _PADDED_INDEX[mode](_t.arange(-before, size + after), size)
             input = input.index_select(dim, index)
-    return input
+            copied = True
+    return input if copied else input.clone()
 
 
 _PADDED_INDEX = {
