@@ -157,6 +157,9 @@ RULES = [
     lambda lib: lib.abs(lib.tensor([1.0]), out=lib.empty(1, dtype=lib.float64)),
     lambda lib: type(lib.ones(2, requires_grad=True).log1p().grad_fn).__name__,
     lambda lib: hasattr(lib.Tensor, "isnan_"),
+    lambda lib: [lib.tensor([3e9, 1.0]).sum(dtype=d) for d in (lib.int32, lib.int64)],
+    lambda lib: [lib.tensor([float("inf"), 1.0]).sum(0, dtype=d) for d in (lib.int32, lib.uint8)],
+    lambda lib: lib.tensor([3e9, 1.0]).prod(dtype=lib.int32),
     lambda lib: lib.nn.functional.huber_loss(lib.tensor([1.0, 3.0]), lib.zeros(2), weight=lib.tensor([1.0, 3.0])),
     lambda lib: lib.nn.functional.huber_loss(lib.tensor([1.0, 3.0]), lib.zeros(2), "sum", weight=lib.tensor([1.0, 3.0])),
 ]
@@ -204,3 +207,17 @@ def test_norm_along_dimensions_of_one_element(p, value):
     for got, want in zip(run(tt), run(torch)):
         assert (got is None) == (want is None)
         assert want is None or torch.allclose(torch.from_numpy(got.numpy()), want, 1e-6, 0, equal_nan=True)
+
+
+@pytest.mark.parametrize("weights", [None, [2.0, 3.0, 1.0]])
+def test_second_derivative_of_logits_at_zero(weights):
+    def run(lib):
+        x, t = lib.tensor([0.0, 0.5, -40.0], requires_grad=True), lib.tensor([0.2, 0.7, 1.0], requires_grad=True)
+        loss = lib.nn.functional.binary_cross_entropy_with_logits(
+            x, t, pos_weight=None if weights is None else lib.tensor(weights), reduction="sum")
+        gx, gt = lib.autograd.grad(loss, [x, t], create_graph=True)
+        second = lib.autograd.grad(gt.sum(), x, retain_graph=True) + lib.autograd.grad(gx.sum(), [x, t])
+        return [gx.detach(), gt.detach(), *second]
+
+    for got, want in zip(run(tt), run(torch)):
+        assert torch.allclose(torch.from_numpy(got.numpy()), want, 1e-6, 1e-12)

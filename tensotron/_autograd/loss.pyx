@@ -326,7 +326,8 @@ cdef object weigh(object g, object weight, int reduction, object x):
 
 
 cdef object log_sigmoid(object x):
-    return x.clamp(max=0) - (-x.abs()).exp().log1p()
+    from tensotron._autograd import pointwise
+    return pointwise.NN_FUNCTIONS["logsigmoid"](x)
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):

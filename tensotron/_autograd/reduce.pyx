@@ -12,7 +12,7 @@ from tensotron._core.tensor cimport (
     attach_all, begin, begin_drop, cast, check_inplace, contiguous, copy_into, destructor, drop_members, empty, empty_like, empty_of,
     end_drop, fill_with, grad_enabled, make_size, next_seq, rebase, record, same_shape, set_arg, shape_of, take_node, wrap_dim)
 from tensotron._cpu cimport backend
-from tensotron._cpu.backend cimport BOOL, F64, I64, U8, Record
+from tensotron._cpu.backend cimport BOOL, F64, I32, I64, U8, Record
 
 from tensotron._core import return_types
 
@@ -292,6 +292,11 @@ cdef bint wants_grad(Tensor x) noexcept:
 
 
 # ==== sum, mean =================================================================================
+cdef inline Tensor narrowed(Tensor x, int dt):
+    """Floats that int32 and uint8 do not hold become what a conversion makes of them before they are folded."""
+    return cast(x, dt) if dt_.is_float(x.dt) and (dt == I32 or dt == U8) else x
+
+
 def sum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=None):
     """Sum of the elements, all or along `dim` (an int or several). Integers are summed as int64.
 
@@ -312,7 +317,7 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keep
         dt = (<Tensor?>out).dt
     else:
         dt = x.dt if dt_.is_float(x.dt) else I64
-    y = reduce_one(REDUCE_any if dt == BOOL else REDUCE_sum, x, mask, keep, dt, compute_of(dt), 0)
+    y = reduce_one(REDUCE_any if dt == BOOL else REDUCE_sum, narrowed(x, dt), mask, keep, dt, compute_of(dt), 0)
     with_sum_node(y, "SumBackward0" if over is None else "SumBackward1", x, mask, keep, -1)
     return y if out is None else finish_out(out, y, "sum", (x,))
 
@@ -414,7 +419,7 @@ def prod(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, kee
         dt = (<Tensor?>out).dt
     else:
         dt = x.dt if dt_.is_float(x.dt) else I64
-    y = reduce_one(REDUCE_all if dt == BOOL else REDUCE_prod, x, mask, keep, dt, compute_of(dt), 0)
+    y = reduce_one(REDUCE_all if dt == BOOL else REDUCE_prod, narrowed(x, dt), mask, keep, dt, compute_of(dt), 0)
     if wants_grad(x) and dt_.is_float(dt):
         attach(y, "ProdBackward0" if over is None else "ProdBackward1", _prod_backward, (x,), (x, y),
                (mask, keep, over is None))
