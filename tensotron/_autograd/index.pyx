@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from tensotron._autograd.elementwise cimport check_range, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.tensor cimport (
-    FnNode, Tensor, add_method, alias, any_requires, as_integer, as_real, as_view, attach, begin, cast, check_inplace,
+    FnNode, Tensor, add_method, alias, any_requires, as_element, as_view, attach, begin, cast, check_inplace,
     contiguous, copy_into, empty, empty_like, empty_of, fill_with, grad_enabled, item_of, rebase, record, same_shape, set_arg,
     set_geometry, shape_of, wrap_dim)
 from tensotron._cpu cimport backend
@@ -537,13 +537,8 @@ cdef int check_slices(Tensor t, int dim, Tensor i, Tensor source, str op) except
 
 
 cdef Tensor scaled(Tensor source, object alpha):
-    if isinstance(alpha, Tensor):
-        alpha = alpha.item()
-    if alpha == 1:
-        return source
-    if source.dt == BOOL:
-        return alias(source) * bool(as_integer(alpha, BOOL))
-    return alias(source) * (as_real(alpha, source.dt) if dt_.is_float(source.dt) else as_integer(alpha, source.dt))
+    alpha = as_element(alpha, source.dt)
+    return source if alpha == 1 else alias(source) * alpha
 
 
 cdef object slices_op(object input, object dim, object index, object source, object alpha, str op, str node, object backward,

@@ -9,11 +9,11 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from tensotron._autograd.elementwise cimport int_number, sum_to, sum_to_shape
+from tensotron._autograd.elementwise cimport checked_number, int_number, sum_to, sum_to_shape
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport old_number, refuse_out, resize_out
 from tensotron._core.tensor cimport (
-    Hooks, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, as_integer, as_real, as_view, attach, begin,
+    Hooks, Node, NodeShells, Tensor, TypeWithDealloc, add_edge, add_method, as_view, attach, begin,
     begin_drop, check_inplace, contiguous, copy_into, destructor, drop_members, empty, empty_strided, end_drop, grad_enabled,
     hooks, make_size, next_seq, put_part, raise_freed_graph, rebase, save_input, set_arg, shape_of, take_node, take_part,
     unpack_saved)
@@ -284,10 +284,7 @@ cdef Tensor addmm_of(Tensor d, Tensor a, Tensor b, object by, object keep, Tenso
                            "match")
     od = broadcast_to(d, m, n)
     refuse_bool(a, "addmm_impl_cpu_")
-    if dt_.is_float(a.dt):
-        alpha, beta = as_real(by, a.dt), as_real(keep, a.dt)
-    else:
-        alpha, beta = int_number(as_integer(by, a.dt)), int_number(as_integer(keep, a.dt))
+    alpha, beta = checked_number(by, a.dt), checked_number(keep, a.dt)
     if out is not None and fits(out, m, n, a, b) and (inplace or not shares_memory(out, d)):
         c = out
     else:

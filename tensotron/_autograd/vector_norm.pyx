@@ -67,9 +67,9 @@ cdef int refuse_empty(Tensor x, object dims, uint64_t mask, double p) except -1:
 # ==== norm and its gradient =====================================================================
 cdef Tensor forward(Tensor x, double p, uint64_t mask, bint keepdim):
     """The norm of a floating-point tensor; called without a graph."""
-    cdef list alone = [d for d in range(x.nd) if mask >> d & 1]
-    if alone and p != 0 and all([x.sizes[d] == 1 for d in alone]):  # no power that could overflow
-        return x.abs() if keepdim else x.abs().reshape([x.sizes[d] for d in range(x.nd) if not mask >> d & 1])
+    cdef list dims = [d for d in range(x.nd) if mask >> d & 1]
+    if dims and p != 0 and all([x.sizes[d] == 1 for d in dims]):  # no power that could overflow
+        return x.abs() if keepdim else x.abs().squeeze(dims)
     if p == 1:
         return reduce_one(REDUCE_norm_1, x, mask, keepdim, x.dt, x.dt, 0)
     if p == 2:
@@ -77,7 +77,6 @@ cdef Tensor forward(Tensor x, double p, uint64_t mask, bint keepdim):
     if p == INFINITY:
         return reduce_one(REDUCE_norm_inf, x, mask, keepdim, x.dt, x.dt, 0)
     terms = x.abs() if p != 0 else (x != 0).to(dt_.of_code(x.dt))
-    dims = [d for d in range(x.nd) if mask >> d & 1]
     if isinf(p):
         return terms.amin(dims, keepdim) if dims else terms
     terms = terms if p == 0 else terms ** p

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from tensotron._core cimport dtype as dt_
 from tensotron._core.arguments cimport dtype_arg, int_arg, refuse_out, resize_out, size_args
 from tensotron._core.tensor cimport (
-    Tensor, add_method, as_integer, as_real, begin, check_inplace, empty, empty_like, empty_strided, fill_with, make_size, rebase, set_arg)
+    Tensor, add_method, as_element, begin, check_inplace, empty, empty_like, empty_strided, fill_with, make_size, rebase, set_arg)
 from tensotron._cpu cimport backend
 from tensotron._cpu.backend cimport BOOL, F32, F64, I32, I64, U8, Record
 
@@ -394,11 +394,7 @@ cdef Tensor spaced_tensor(str op, object start, object end, object steps, object
         raise RuntimeError("number of steps must be non-negative")
     if code == BOOL:
         raise NotImplementedError(f"\"{op}_cpu\" not implemented for 'Bool'")
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
-    if dt_.is_float(code):
-        start, end = as_real(start, code), as_real(end, code)
-    else:
-        start, end = as_integer(start, code), as_integer(end, code)
+    start, end = as_element(start, code), as_element(end, code)
     t = spaced(start, end, n, code if dt_.is_float(code) else F64)
     if base is not None:
         t = <Tensor>base_power(t, base)

@@ -248,6 +248,7 @@ cdef int copy_into(Tensor dst, Tensor src) except -1       # no autograd; src br
 cdef int refuse_huge(object value) except -1
 cdef int64_t as_integer(object value, int dt) except? -1
 cdef double as_real(object value, int dt) except? -1
+cdef object as_element(object value, int dt)
 cdef int fill_with(Tensor dst, object value) except -1
 cdef int fill_number(Tensor dst, double value) except -1   # of a contiguous floating-point tensor
 cdef Tensor contiguous(Tensor t)                           # no autograd

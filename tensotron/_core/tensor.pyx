@@ -496,6 +496,15 @@ cdef int64_t as_integer(object value, int dt) except? -1:
     return <int64_t>v
 
 
+cdef object as_element(object value, int dt):
+    """A number, or one in a tensor, as an element of the dtype."""
+    if isinstance(value, Tensor):
+        value = value.item()
+    if dt_.is_float(dt):
+        return as_real(value, dt)
+    return as_integer(value, dt) != 0 if dt == BOOL else as_integer(value, dt)
+
+
 cdef int fill_with(Tensor dst, object value) except -1:
     cdef Record r
     cdef Iteration it

@@ -105,7 +105,7 @@ template <bool FLOOR, bool MODULO> static void divide_run(void* out, const void*
 #pragma GCC ivdep
     for (int64_t i = 0; i < m; ++i) {
       const Int x = a[i], y = b[i], q = short_quotient(x, y), rest = x - q * y;
-      const bool down = FLOOR && rest != 0 && (rest ^ y) < 0;
+      const bool down = FLOOR && lies_below(rest, y);
       o[i] = MODULO ? rest + (down ? y : 0) : q - down;
     }
   }

@@ -11,7 +11,6 @@ namespace TENSOTRON_ISA {
 
 // out[i] = f(a[i], b[i]) of elements T, either of which may be one number. A row of one operand has b = a.
 template <class T, class O, class F> __attribute__((noinline)) static bool narrow_run(const Record& r, F f) {
-  constexpr uint8_t SELF = std::is_same<T, int32_t>::value ? I32 : U8;
   T number[2] = {};
   const T* p[2];
   bool one[2];
@@ -19,7 +18,7 @@ template <class T, class O, class F> __attribute__((noinline)) static bool narro
     const Arg& a = r.arg[k && r.nin == 2 ? 2 : 1];
     one[k] = a.stride[0] == 0;
     p[k] = reinterpret_cast<const T*>(a.data);
-    if (one[k]) number[k] = a.dtype == SELF || a.dtype == BOOL ? *p[k] : T(*reinterpret_cast<const int64_t*>(a.data));
+    if (one[k]) number[k] = a.dtype == I64 ? T(*reinterpret_cast<const int64_t*>(a.data)) : *p[k];
   }
   O* const o = reinterpret_cast<O*>(r.arg[0].data);
   const int64_t n = r.size[0];
@@ -46,6 +45,9 @@ template <class T> TENSOTRON_INLINE T narrow_quotient(T a, T b) {
   return b == T(-1) ? T(0u - uint32_t(a)) : q;
 }
 template <class T> TENSOTRON_INLINE T narrow_modulo(T a, T b) { return T(uint32_t(a) - uint32_t(narrow_quotient(a, b)) * uint32_t(b)); }
+
+// Whether a quotient that leaves `rest` is one less when it is rounded down.
+template <class T> TENSOTRON_INLINE bool lies_below(T rest, T b) { return rest != 0 && (rest ^ b) < 0; }
 
 template <class T> static bool narrow_row(const Record& r) {
   typedef typename std::conditional<sizeof(T) == 4, uint32_t, uint8_t>::type U;
@@ -82,8 +84,8 @@ template <class T> static bool narrow_row(const Record& r) {
     ROW(ge, B, a >= b)
     ROW(div_trunc, T, narrow_quotient(a, b))
     ROW(fmod, T, narrow_modulo(a, b))
-    ROW(div_floor, T, narrow_quotient(a, b) - T(narrow_modulo(a, b) != 0 && (narrow_modulo(a, b) < 0) != (b < 0)))
-    ROW(remainder, T, U(narrow_modulo(a, b)) + (narrow_modulo(a, b) != 0 && (narrow_modulo(a, b) < 0) != (b < 0) ? U(b) : U(0)))
+    ROW(div_floor, T, narrow_quotient(a, b) - lies_below(narrow_modulo(a, b), b))
+    ROW(remainder, T, U(narrow_modulo(a, b)) + (lies_below(narrow_modulo(a, b), b) ? U(b) : U(0)))
 #undef ROW
   }
   return false;
