@@ -2,6 +2,7 @@
 // lanes, casting tiles, pairwise cascades, folds of contiguous runs.
 #pragma once
 #include "../_ops/reduce_ops.h"
+#include "int_lanes.h"
 #include "math.h"
 #include "record.h"
 #include "vec.h"
@@ -9,49 +10,18 @@
 namespace tensotron {
 namespace TENSOTRON_ISA {
 
-// ---- int64 lanes ----------------------------------------------------------------------------
-
-struct IntLanes {
-  typedef int64_t Raw __attribute__((vector_size(TENSOTRON_VEC_BYTES)));
-  typedef int64_t Unaligned __attribute__((vector_size(TENSOTRON_VEC_BYTES), aligned(8), may_alias));
-  typedef uint64_t Bits __attribute__((vector_size(TENSOTRON_VEC_BYTES)));
-  static constexpr int size = TENSOTRON_VEC_BYTES / 8;
-  Raw v;
-  TENSOTRON_MEMBER IntLanes() {}
-  TENSOTRON_MEMBER IntLanes(Raw raw) : v(raw) {}
-  TENSOTRON_MEMBER IntLanes(int64_t x) : v(x - (Raw){}) {}
-  static TENSOTRON_MEMBER IntLanes load(const int64_t* p) { return IntLanes((Raw) * (const Unaligned*)p); }
-  TENSOTRON_MEMBER void store(int64_t* p) const { *(Unaligned*)p = v; }
-  static TENSOTRON_MEMBER IntLanes load(const int64_t* p, int n) {
-    Raw r = {};
-    for (int i = 0; i < n; i++) r[i] = p[i];
-    return IntLanes(r);
-  }
-  TENSOTRON_MEMBER void store(int64_t* p, int n) const {
-    for (int i = 0; i < n; i++) p[i] = v[i];
-  }
-  // Unsigned arithmetic underneath: overflow wraps.
-  TENSOTRON_MEMBER friend IntLanes operator+(IntLanes a, IntLanes b) { return IntLanes((Raw)((Bits)a.v + (Bits)b.v)); }
-  TENSOTRON_MEMBER friend IntLanes operator*(IntLanes a, IntLanes b) { return IntLanes((Raw)((Bits)a.v * (Bits)b.v)); }
-  TENSOTRON_MEMBER friend IntLanes operator|(IntLanes a, IntLanes b) { return IntLanes(a.v | b.v); }
-  TENSOTRON_MEMBER friend IntLanes operator&(IntLanes a, IntLanes b) { return IntLanes(a.v & b.v); }
-};
-
-// A scalar int64 whose arithmetic wraps too.
-struct Int {
-  static constexpr int size = 1;
-  int64_t v;
-  TENSOTRON_MEMBER Int(int64_t x) : v(x) {}
-  TENSOTRON_MEMBER operator int64_t() const { return v; }
-  TENSOTRON_MEMBER friend Int operator+(Int a, Int b) { return Int((int64_t)((uint64_t)a.v + (uint64_t)b.v)); }
-  TENSOTRON_MEMBER friend Int operator*(Int a, Int b) { return Int((int64_t)((uint64_t)a.v * (uint64_t)b.v)); }
-  TENSOTRON_MEMBER friend Int operator|(Int a, Int b) { return Int(a.v | b.v); }
-  TENSOTRON_MEMBER friend Int operator&(Int a, Int b) { return Int(a.v & b.v); }
-};
+// ---- lanes ----------------------------------------------------------------------------------
 
 // Lanes<T>: the vector of T. Single<T>: the scalar a fold expression is expanded for.
 template <class T> struct LanesOf { typedef Vec<T> Vector; typedef T Scalar; typedef typename Vec<T>::Int Index; };
-template <> struct LanesOf<int64_t> { typedef IntLanes Vector; typedef Int Scalar; typedef IntLanes::Raw Index; };
+template <class T> struct IntLanesOf {
+  typedef IntLanes<T> Vector;
+  typedef IntOne<T> Scalar;
+  typedef typename IntLanes<T>::Raw Index;
+};
+template <> struct LanesOf<int64_t> : IntLanesOf<int64_t> {};
+template <> struct LanesOf<int32_t> : IntLanesOf<int32_t> {};
+template <> struct LanesOf<uint8_t> : IntLanesOf<uint8_t> {};
 template <class T> using Lanes = typename LanesOf<T>::Vector;
 template <class T> using Single = typename LanesOf<T>::Scalar;
 
@@ -64,17 +34,17 @@ TENSOTRON_INLINE float larger(float a, float b) { return a > b || a != a ? a : b
 TENSOTRON_INLINE float smaller(float a, float b) { return a < b || a != a ? a : b; }
 TENSOTRON_INLINE double larger(double a, double b) { return a > b || a != a ? a : b; }
 TENSOTRON_INLINE double smaller(double a, double b) { return a < b || a != a ? a : b; }
-TENSOTRON_INLINE Int larger(Int a, Int b) { return a.v > b.v ? a : b; }
-TENSOTRON_INLINE Int smaller(Int a, Int b) { return a.v < b.v ? a : b; }
-TENSOTRON_INLINE IntLanes larger(IntLanes a, IntLanes b) { return IntLanes(a.v > b.v ? a.v : b.v); }
-TENSOTRON_INLINE IntLanes smaller(IntLanes a, IntLanes b) { return IntLanes(a.v < b.v ? a.v : b.v); }
 
 template <class V> struct Limits { static TENSOTRON_MEMBER V high() { return V(__builtin_inff()); }
                                    static TENSOTRON_MEMBER V low() { return V(-__builtin_inff()); } };
-template <> struct Limits<Int> { static TENSOTRON_MEMBER Int high() { return Int(INT64_MAX); }
-                                 static TENSOTRON_MEMBER Int low() { return Int(INT64_MIN); } };
-template <> struct Limits<IntLanes> { static TENSOTRON_MEMBER IntLanes high() { return IntLanes(INT64_MAX); }
-                                      static TENSOTRON_MEMBER IntLanes low() { return IntLanes(INT64_MIN); } };
+template <class V, class T> struct IntLimits {
+  static constexpr bool is_signed = T(-1) < T(0);
+  static constexpr T most = is_signed ? T((uint64_t(1) << (8 * sizeof(T) - 1)) - 1) : T(-1);
+  static TENSOTRON_MEMBER V high() { return V(most); }
+  static TENSOTRON_MEMBER V low() { return V(is_signed ? T(-most - 1) : T(0)); }
+};
+template <class T> struct Limits<IntOne<T>> : IntLimits<IntOne<T>, T> {};
+template <class T> struct Limits<IntLanes<T>> : IntLimits<IntLanes<T>, T> {};
 template <class V> TENSOTRON_INLINE V highest() { return Limits<V>::high(); }
 template <class V> TENSOTRON_INLINE V lowest() { return Limits<V>::low(); }
 
@@ -116,6 +86,8 @@ template <class T> struct DTypeOf;
 template <> struct DTypeOf<float> { static constexpr int value = F32; };
 template <> struct DTypeOf<double> { static constexpr int value = F64; };
 template <> struct DTypeOf<int64_t> { static constexpr int value = I64; };
+template <> struct DTypeOf<int32_t> { static constexpr int value = I32; };
+template <> struct DTypeOf<uint8_t> { static constexpr int value = U8; };
 
 template <class S, class T> static inline void cast_strided(const char* p, int64_t stride, int64_t n, T* to) {
   const S* s = (const S*)p;
@@ -137,7 +109,7 @@ static __attribute__((noinline)) void cast_tile(const char* p, int dtype, int64_
 struct AsIs {
   static constexpr bool converts = false;  // in any case
   template <class T> static TENSOTRON_MEMBER bool direct(int dtype, int64_t stride) {
-    return dtype == DTypeOf<T>::value && stride == 1;
+    return (dtype == DTypeOf<T>::value || (sizeof(T) == 1 && dtype == BOOL)) && stride == 1;
   }
   template <class T>
   static TENSOTRON_MEMBER const T* tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
@@ -173,15 +145,21 @@ constexpr int64_t TILE = 1024;  // elements cast at a time; the buffer lives on 
 // 0, 1, 2, ... from memory: built in registers it costs a dozen instructions.
 alignas(64) static const int32_t lane_numbers_32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 alignas(64) static const int64_t lane_numbers_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+alignas(64) static const uint8_t lane_numbers_8[64] = {
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+    32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
+};
 template <class Index> TENSOTRON_INLINE Index lane_numbers() {
   Index x;
   if constexpr (sizeof(x[0]) == 4) __builtin_memcpy(&x, lane_numbers_32, sizeof x);
+  else if constexpr (sizeof(x[0]) == 1) __builtin_memcpy(&x, lane_numbers_8, sizeof x);
   else __builtin_memcpy(&x, lane_numbers_64, sizeof x);
   return x;
 }
 
-TENSOTRON_INLINE IntLanes keep_first(IntLanes x, IntLanes other, int n) {
-  return IntLanes(lane_numbers<IntLanes::Raw>() < (int64_t)n - (IntLanes::Raw){} ? x.v : other.v);
+template <class T> TENSOTRON_INLINE IntLanes<T> keep_first(IntLanes<T> x, IntLanes<T> other, int n) {
+  typedef typename IntLanes<T>::Raw Raw;
+  return IntLanes<T>(lane_numbers<Raw>() < (T)n - (Raw){} ? x.v : other.v);
 }
 template <class T> TENSOTRON_INLINE Vec<T> keep_first(Vec<T> x, Vec<T> other, int n) {
   return select(first<T>(n), x, other);
@@ -212,13 +190,26 @@ template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span
 // The run after which partial results are joined pairwise: 32 terms in each accumulator.
 template <class T> constexpr int64_t span_length() { return 256 * (int64_t)Lanes<T>::size; }
 
+// Bytes as lanes of 64 bits, then within those.
+template <class Op> static TENSOTRON_MEMBER uint8_t across_bytes(IntLanes<uint8_t> x) {
+  typedef IntLanes<uint8_t> V;
+  typedef IntLanes<int64_t>::Raw Wide;
+  typedef IntLanes<int64_t>::Bits Bits;
+  const Wide lane = lane_numbers<Wide>();
+  for (int h = V::size / 16; h > 0; h /= 2) x = Op::join(x, V((V::Raw)__builtin_shuffle((Wide)x.v, lane ^ h)));
+  for (int h = 32; h >= 8; h /= 2) x = Op::join(x, V((V::Raw)((Bits)x.v >> h)));
+  return x.v[0];
+}
 // Lanes onto each other, halves first.
 template <class Op, class T> static TENSOTRON_MEMBER T across(Lanes<T> x) {
   typedef Lanes<T> V;
   typedef typename LanesOf<T>::Index Index;
-  const Index lane = lane_numbers<Index>();
-  for (int h = V::size / 2; h > 0; h /= 2) x = Op::join(x, V(__builtin_shuffle(x.v, lane ^ h)));
-  return x.v[0];
+  if constexpr (sizeof(T) == 1) return across_bytes<Op>(x);
+  else {
+    const Index lane = lane_numbers<Index>();
+    for (int h = V::size / 2; h > 0; h /= 2) x = Op::join(x, V(__builtin_shuffle(x.v, lane ^ h)));
+    return x.v[0];
+  }
 }
 // The lanes of two registers, of which each holds groups of 2 * H: the first (or second) halves of the groups of a, then
 // of b; where a group lies within 16 bytes, so in each 16 bytes.

@@ -184,8 +184,9 @@ typedef void (*BodyFn)(const Record& r, const ReducePlan& p, const char* in, int
 struct BodyTable {
   BodyFn row, strip4, strip1;
   int lanes;
-  BodyFn rows;        // `lanes` neighbouring rows of at most `most` elements, which it does as `row` one by one; may be null
+  BodyFn rows;        // `together` neighbouring rows of at most `most` elements, which it does as `row` one by one; may be null
   int64_t most;
+  int together;
 };
 
 constexpr int64_t SHORT_ROW = 12;  // below it, gathering columns beats a horizontal sum for each row
@@ -202,8 +203,8 @@ static __attribute__((noinline)) void drive_part(const Record& r, const ReducePl
     each_index(inner, p.size, p.in, p.out0, p.out1, [&](int64_t i, int64_t o0, int64_t o1) {
       const char* from = data + i * width;
       int64_t c = 0;
-      for (; c + body.lanes <= n; c += body.lanes)
-        body.rows(r, p, from + c * step, out0 + o0 + c * s0, out1 + o1 + c * s1, body.lanes);
+      for (; c + body.together <= n; c += body.together)
+        body.rows(r, p, from + c * step, out0 + o0 + c * s0, out1 + o1 + c * s1, body.together);
       for (; c < n; c++) body.row(r, p, from + c * step, out0 + o0 + c * s0, out1 + o1 + c * s1, 1);
     });
     return;
@@ -247,13 +248,13 @@ static __attribute__((noinline)) void drive(const Record& r, const ReducePlan& p
   });
 }
 template <class Body> TENSOTRON_INLINE BodyTable table_of() {
-  return {&Body::row, &Body::template strip<4>, &Body::template strip<1>, Lanes<typename Body::Type>::size, nullptr, 0};
+  return {&Body::row, &Body::template strip<4>, &Body::template strip<1>, Lanes<typename Body::Type>::size, nullptr, 0, 0};
 }
 template <class Body, class Load> TENSOTRON_INLINE BodyTable table_with_rows(const ReducePlan& p) {
   typedef typename Body::Type T;
   BodyTable table = table_of<Body>();
   if constexpr (!Load::converts)
-    if (Load::template direct<T>(p.dtype, 1)) table.rows = &Body::rows, table.most = span_length<T>();
+    if (Load::template direct<T>(p.dtype, 1)) table.rows = &Body::rows, table.most = span_length<T>(), table.together = Lanes<T>::size;
   return table;
 }
 TENSOTRON_INLINE int64_t column_stride(const int64_t* out, const ReducePlan& p) { return out[p.kept - 1]; }
@@ -401,22 +402,40 @@ struct Smaller {
   typedef Fold_amin Fold;
   template <class V> static TENSOTRON_MEMBER typename Of<V>::Mask better(V a, V b) { return lt(a, b); }
 };
-TENSOTRON_INLINE bool isnan(int64_t) { return false; }
+// Whether x replaces the best so far: NaN beats everything else.
+template <class Best, class V> TENSOTRON_INLINE typename Of<V>::Mask beats(V x, V best) {
+  if constexpr (std::is_integral<V>::value) return Best::better(int64_t(x), int64_t(best));
+  else if constexpr (std::is_integral<typename Of<V>::Scalar>::value) return Best::better(x, best);
+  else return Best::better(x, best) | (isnan(x) & !isnan(best));
+}
 
 // The first element of t[0..n) that equals v (or is NaN, if v is); there is one.
 template <class T> static inline int64_t find_first(const T* t, int64_t n, T v) {
   int64_t i = 0;
-  if constexpr (Of<Lanes<T>>::size > 1) {  // floating lanes
-    constexpr int W = Lanes<T>::size;
+  constexpr int W = Lanes<T>::size;
+  if constexpr (std::is_integral<T>::value) {
+#if defined(__SSE2__)
+    const Lanes<T> x(v);
+    for (; i < n; i += W) {
+      const int m = int(n - i < W ? n - i : W);
+      const uint64_t found = equal_bits(m == W ? Lanes<T>::load(t + i) : Lanes<T>::load(t + i, m), x) & (~uint64_t(0) >> (64 - m));
+      if (found) return i + __builtin_ctzll(found);
+    }
+#else
+    for (; i < n; i++)
+      if (t[i] == v) break;
+#endif
+    return i;
+  } else {
     const Vec<T> x(v);
     for (; i + W <= n; i += W) {
       const Vec<T> y = Vec<T>::load(t + i);
       if (any(isnan(v) ? isnan(y) : eq(x, y))) break;
     }
+    for (; i < n; i++)
+      if (t[i] == v || (isnan(v) && isnan(t[i]))) break;
+    return i;
   }
-  for (; i < n; i++)
-    if (t[i] == v || (isnan(v) && isnan(t[i]))) break;
-  return i;
 }
 
 // Outputs (value, index), or the index alone.
@@ -435,7 +454,7 @@ template <class Best, class T> struct ScanBody {
         const int64_t m = n - i < TILE ? n - i : TILE;
         const T* t = AsIs::tile<T>(run + i * step * width, p.dtype, step, m, buf);
         const T v = across<typename Best::Fold, T>(fold_span(typename Best::Fold(), t, m));
-        if (at >= 0 && !(isnan(v) ? !isnan(best) : Best::better(v, best))) continue;
+        if (at >= 0 && !beats<Best>(v, best)) continue;
         const int64_t j = find_first(t, m, v);
         best = t[j];
         at = base + i + j;
@@ -462,37 +481,37 @@ template <class Best, class T> struct ScanBody {
   }
   template <int U>
   static void strip(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t o1, int n) {
-    if constexpr (Of<Lanes<T>>::size > 1) {
-      typedef Vec<T> V;
-      constexpr int W = V::size;
-      constexpr int64_t ROWS = 1 << 20;  // positions within a block are exact as float
-      const int64_t rows = p.size[p.kept], step = p.in[p.kept] * item_size(p.dtype);
-      Strip<AsIs, T, U> strip(p, n);
-      V best[U], at[U];
-      alignas(64) T value[U * W], within[U * W];
-      int64_t index[U * W];
-      strip.load(in, best);
-      for (int64_t i = 0; i < rows; i += ROWS) {
-        for (int u = 0; u < U; u++) at[u] = V(i == 0 ? 0 : -1);
-        const int64_t end = i + ROWS < rows ? i + ROWS : rows;
-        for (int64_t k = i > 1 ? i : 1; k < end; k++) {
-          V x[U];
-          strip.load(in + k * step, x);
-          const V here((T)(k - i));
-          for (int u = 0; u < U; u++) {
-            auto m = Best::better(x[u], best[u]) | (isnan(x[u]) & !isnan(best[u]));
-            best[u] = select(m, x[u], best[u]);
-            at[u] = select(m, here, at[u]);
-          }
+    typedef Lanes<T> V;
+    constexpr int W = V::size;
+    // Positions within a block, and one that is none, are exact in T.
+    constexpr int64_t ROWS = sizeof(T) == 1 ? 255 : 1 << 20;
+    constexpr T NONE = T(-1);
+    const int64_t rows = p.size[p.kept], step = p.in[p.kept] * item_size(p.dtype);
+    Strip<AsIs, T, U> strip(p, n);
+    V best[U], at[U];
+    alignas(64) T value[U * W], within[U * W];
+    int64_t index[U * W];
+    strip.load(in, best);
+    for (int64_t i = 0; i < rows; i += ROWS) {
+      for (int u = 0; u < U; u++) at[u] = V(i == 0 ? T(0) : NONE);
+      const int64_t end = i + ROWS < rows ? i + ROWS : rows;
+      for (int64_t k = i > 1 ? i : 1; k < end; k++) {
+        V x[U];
+        strip.load(in + k * step, x);
+        const V here((T)(k - i));
+        for (int u = 0; u < U; u++) {
+          const auto m = beats<Best>(x[u], best[u]);
+          best[u] = select(m, x[u], best[u]);
+          at[u] = select(m, here, at[u]);
         }
-        for (int u = 0; u < U; u++) at[u].store(within + u * W);
-        for (int j = 0; j < n; j++)
-          if (within[j] >= 0) index[j] = i + (int64_t)within[j];
       }
-      for (int u = 0; u < U; u++) best[u].store(value + u * W);
-      if (r.nout == 2) put(r.arg[0], o0, column_stride(p.out0, p), value, n);
-      put(r.arg[r.nout - 1], o1, column_stride(p.out1, p), index, n);
+      for (int u = 0; u < U; u++) at[u].store(within + u * W);
+      for (int j = 0; j < n; j++)
+        if (within[j] != NONE) index[j] = i + (int64_t)within[j];
     }
+    for (int u = 0; u < U; u++) best[u].store(value + u * W);
+    if (r.nout == 2) put(r.arg[0], o0, column_stride(p.out0, p), value, n);
+    put(r.arg[r.nout - 1], o1, column_stride(p.out1, p), index, n);
   }
 };
 
@@ -501,7 +520,7 @@ template <class Best, class T> static int run_scan(const Record& r) {
   if (!plan_reduce(r, true, &p)) return OK;
   if (p.count == 0) return UNSUPPORTED;
   BodyTable body = table_with_rows<ScanBody<Best, T>, AsIs>(p);
-  if (p.reduced > 1 || Of<Lanes<T>>::size == 1) body.strip4 = nullptr;
+  if (p.reduced > 1) body.strip4 = nullptr;
   drive(r, p, body);
   return OK;
 }
@@ -604,7 +623,18 @@ static int run_moments(const Record& r) {
 
 // ---- dispatch -------------------------------------------------------------------------------
 
+}  // namespace TENSOTRON_ISA
+}  // namespace tensotron
+
+#include "reduce_narrow.h"
+
+namespace tensotron { namespace TENSOTRON_ISA {
+
 int k_reduce(const Record& r) {
+  if (r.compute == I64) {
+    const int status = run_narrow_reduction(r);
+    if (status >= 0) return status;
+  }
 #define BY_TYPE(f32, f64, i64)                                        \
   switch (r.compute) {                                                \
     case F32: return f32;                                             \
