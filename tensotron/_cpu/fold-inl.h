@@ -146,8 +146,10 @@ constexpr int64_t TILE = 1024;  // elements cast at a time; the buffer lives on 
 alignas(64) static const int32_t lane_numbers_32[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 alignas(64) static const int64_t lane_numbers_64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 alignas(64) static const uint8_t lane_numbers_8[64] = {
-    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-    32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+    32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+    48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
 };
 template <class Index> TENSOTRON_INLINE Index lane_numbers() {
   Index x;
@@ -166,7 +168,7 @@ template <class T> TENSOTRON_INLINE Vec<T> keep_first(Vec<T> x, Vec<T> other, in
 }
 
 // Up to a few thousand elements, lane by lane, in eight accumulators.
-template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span(const Op& op, const T* p, int64_t n) {
+template <class Op, class T> TENSOTRON_INLINE Lanes<T> fold_span_here(const Op& op, const T* p, int64_t n) {
   typedef Lanes<T> V;
   constexpr int W = V::size, U = 8;
   V total = Op::template identity<V>();
@@ -186,6 +188,9 @@ template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span
     total = Op::join(total, keep_first(op.map(V::load(p + i, rest)), Op::template identity<V>(), rest));
   }
   return total;
+}
+template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span(const Op& op, const T* p, int64_t n) {
+  return fold_span_here(op, p, n);
 }
 // The run after which partial results are joined pairwise: 32 terms in each accumulator.
 template <class T> constexpr int64_t span_length() { return 256 * (int64_t)Lanes<T>::size; }
@@ -247,7 +252,7 @@ template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_rows
   const Op op;
   V x[W];
   if (n >= 8 * W) {
-    for (int r = 0; r < W; r++) x[r] = fold_span(op, p + r * step, n);
+    for (int r = 0; r < W; r++) x[r] = fold_span_here(op, p + r * step, n);
     return across_each<Op, T>(x);
   }
 #pragma GCC unroll 16

@@ -71,8 +71,8 @@ template <class T> struct IntOne {
 
 template <class T> TENSOTRON_INLINE IntOne<T> larger(IntOne<T> a, IntOne<T> b) { return a.v > b.v ? a : b; }
 template <class T> TENSOTRON_INLINE IntOne<T> smaller(IntOne<T> a, IntOne<T> b) { return a.v < b.v ? a : b; }
-template <class T> TENSOTRON_INLINE IntLanes<T> larger(IntLanes<T> a, IntLanes<T> b) { return IntLanes<T>(a.v > b.v ? a.v : b.v); }
-template <class T> TENSOTRON_INLINE IntLanes<T> smaller(IntLanes<T> a, IntLanes<T> b) { return IntLanes<T>(a.v < b.v ? a.v : b.v); }
+template <class T> TENSOTRON_INLINE IntLanes<T> larger(IntLanes<T> a, IntLanes<T> b) { return {a.v > b.v ? a.v : b.v}; }
+template <class T> TENSOTRON_INLINE IntLanes<T> smaller(IntLanes<T> a, IntLanes<T> b) { return {a.v < b.v ? a.v : b.v}; }
 
 template <class T> TENSOTRON_INLINE typename IntLanes<T>::Mask gt(IntLanes<T> a, IntLanes<T> b) { return a.v > b.v; }
 template <class T> TENSOTRON_INLINE typename IntLanes<T>::Mask lt(IntLanes<T> a, IntLanes<T> b) { return a.v < b.v; }

@@ -217,6 +217,7 @@ static __attribute__((noinline)) void drive_part(const Record& r, const ReducePl
   const int64_t W = body.lanes, n = p.size[inner], step = p.in[inner] * width, s0 = p.out0[inner], s1 = p.out1[inner];
   each_index(inner, p.size, p.in, p.out0, p.out1, [&](int64_t i, int64_t o0, int64_t o1) {
     for (int64_t c = 0; c < n;) {
+      if (n - c < W && n >= W) c = n - W;  // some columns twice rather than a part of a vector
       const int64_t left = n - c, m = left >= 4 * W ? 4 * W : left < W ? left : W;
       (m == 4 * W ? body.strip4 : body.strip1)(r, p, data + i * width + c * step, out0 + o0 + c * s0, out1 + o1 + c * s1, (int)m);
       c += m;
@@ -254,7 +255,8 @@ template <class Body, class Load> TENSOTRON_INLINE BodyTable table_with_rows(con
   typedef typename Body::Type T;
   BodyTable table = table_of<Body>();
   if constexpr (!Load::converts)
-    if (Load::template direct<T>(p.dtype, 1)) table.rows = &Body::rows, table.most = span_length<T>(), table.together = Lanes<T>::size;
+    if (Load::template direct<T>(p.dtype, 1))
+      table.rows = &Body::rows, table.most = span_length<T>(), table.together = Lanes<T>::size;
   return table;
 }
 TENSOTRON_INLINE int64_t column_stride(const int64_t* out, const ReducePlan& p) { return out[p.kept - 1]; }
@@ -418,7 +420,8 @@ template <class T> static inline int64_t find_first(const T* t, int64_t n, T v) 
     const Lanes<T> x(v);
     for (; i < n; i += W) {
       const int m = int(n - i < W ? n - i : W);
-      const uint64_t found = equal_bits(m == W ? Lanes<T>::load(t + i) : Lanes<T>::load(t + i, m), x) & (~uint64_t(0) >> (64 - m));
+      const Lanes<T> y = m == W ? Lanes<T>::load(t + i) : Lanes<T>::load(t + i, m);
+      const uint64_t found = equal_bits(y, x) & (~uint64_t(0) >> (64 - m));
       if (found) return i + __builtin_ctzll(found);
     }
 #else

@@ -10,7 +10,8 @@ namespace tensotron { namespace TENSOTRON_ISA {
 constexpr int64_t WIDE_ROW = 64;  // rows of bytes that are folded as int32, as many at a time as that has lanes
 
 // Calls Body<int32_t>'s rows on a converted copy.
-template <class Body> static void widened_rows(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t o1, int n) {
+template <class Body>
+static void widened_rows(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t o1, int n) {
   alignas(64) int32_t buf[WIDE_ROW * Lanes<int32_t>::size];
   const int64_t step = p.in[p.kept - 1], count = p.count;
   if (step == count) cast_tile(in, U8, 1, n * count, buf);
@@ -159,10 +160,11 @@ template <class Op, class S> struct WideBody {
         const int64_t end = rows - i < ROWS ? rows : i + ROWS;
         A acc[N];
         for (int j = 0; j < N; j++) acc[j] = A(Op::start);
-        for (int64_t k = i; k < end; k++, x += step) {
-          if (n == N)
+        if (n == N) {
+          for (int64_t k = i; k < end; k++, x += step)
             for (int j = 0; j < N; j++) acc[j] = Op::take(acc[j], x[j]);
-          else
+        } else {
+          for (int64_t k = i; k < end; k++, x += step)
             for (int j = 0; j < n; j++) acc[j] = Op::take(acc[j], x[j]);
         }
         for (int j = 0; j < N; j++) total[j] = Op::join(total[j], int64_t(acc[j]));

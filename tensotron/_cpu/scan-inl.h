@@ -29,7 +29,15 @@ static int scan_run(const Record& r) {
   for (int64_t o = 0; o < outer; ++o, out += dim * inner, in += dim * inner) {
     if (inner == 1) {
       A total = A(PRODUCT);
-      for (int64_t d = 0; d < dim; ++d) out[d] = static_cast<T>(total = scan_join<A, PRODUCT>(total, static_cast<A>(in[d])));
+      int64_t d = 0;
+      if constexpr (T(-1) > T(0))  // integers may be joined in any order: four to a step
+        for (; d + 4 <= dim; d += 4) {
+          const A a = in[d], b = scan_join<A, PRODUCT>(a, in[d + 1]), c = scan_join<A, PRODUCT>(b, in[d + 2]),
+                  e = scan_join<A, PRODUCT>(b, scan_join<A, PRODUCT>(in[d + 2], in[d + 3]));
+          out[d] = scan_join<A, PRODUCT>(total, a), out[d + 1] = scan_join<A, PRODUCT>(total, b);
+          out[d + 2] = scan_join<A, PRODUCT>(total, c), out[d + 3] = total = scan_join<A, PRODUCT>(total, e);
+        }
+      for (; d < dim; ++d) out[d] = static_cast<T>(total = scan_join<A, PRODUCT>(total, static_cast<A>(in[d])));
       continue;
     }
     for (int64_t first = 0; first < inner; first += BLOCK) {
