@@ -52,8 +52,41 @@ UNARY = {
     "clamp crossed": lambda lib, a: a.clamp(100, 2),
     "clamp min": lambda lib, a: a.clamp(min=5),
     "clamp max": lambda lib, a: a.clamp(max=5),
+    "sign": lambda lib, a: a.sign(),
+    "floor": lambda lib, a: a.floor(),
+    "ceil": lambda lib, a: a.ceil(),
+    "trunc": lambda lib, a: a.trunc(),
+    "round": lambda lib, a: a.round(),
+    "isnan": lambda lib, a: lib.isnan(a),
+    "isinf": lambda lib, a: lib.isinf(a),
+    "isfinite": lambda lib, a: lib.isfinite(a),
     "invert": lambda lib, a: ~a,
     "logical_not": lambda lib, a: lib.logical_not(a),
+}
+
+THREE = {
+    "clamp": lambda lib, a, b, c: a.clamp(b, c),
+    "clamp low": lambda lib, a, b, c: a.clamp(min=b),
+    "clamp high": lambda lib, a, b, c: a.clamp(max=c),
+    "addcmul": lambda lib, a, b, c: lib.addcmul(a, b, c),
+    "addcmul value": lambda lib, a, b, c: lib.addcmul(a, b, c, value=3),
+    "where": lambda lib, a, b, c: lib.where(a < b, b, c),
+}
+# Pairs of tensors that broadcast, made of matrices of one shape.
+LAYOUTS = {
+    "row": lambda a, b: (a, b[0]),
+    "row first": lambda a, b: (a[1], b),
+    "column": lambda a, b: (a, b[:, :1]),
+    "column first": lambda a, b: (a[:, 2:3], b),
+    "both": lambda a, b: (a[:1], b[:, :1]),
+    "transposed": lambda a, b: (a.t(), b.t().contiguous()),
+    "transposed second": lambda a, b: (a.t().contiguous(), b.t()),
+    "two transposed": lambda a, b: (a.t(), b.t()[:, :]),
+    "columns of wider": lambda a, b: (a[:, 1:20], b[:, :19]),
+    "wider, dense": lambda a, b: (a[:, 1:20], b[:, :19].contiguous()),
+    "every other": lambda a, b: (a[:, ::2], b[:, 1::2]),
+    "a number": lambda a, b: (a[:, :9], b[3, 4]),
+    "deep": lambda a, b: (a.reshape(-1, 2, a.shape[1]), b[:2, :].unsqueeze(0)),
 }
 
 
@@ -74,7 +107,8 @@ def outcome(lib, f, *operands):
         y = f(lib, *operands)
     except (RuntimeError, TypeError, NotImplementedError) as e:
         return type(e)
-    return str(y.dtype), y.shape, y.numpy().tobytes()
+    y, dtype = y.numpy(), y.dtype
+    return str(dtype), y.shape, (np.where(np.isnan(y), np.nan, y) if y.dtype.kind == "f" else y).tobytes()
 
 
 def check(f, arrays):
@@ -120,6 +154,55 @@ def test_division(name, dtype, n):
 @pytest.mark.parametrize("name", UNARY)
 def test_one_operand(name, dtype, n):
     check(UNARY[name], [operands(dtype, n)[0]])
+
+
+@pytest.mark.parametrize("shape", [(40, 38), (4, 1200), (600, 6)], ids=str)
+@pytest.mark.parametrize("dtype", EDGES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout, dtype, shape):
+    a, b = (x.reshape(shape) for x in operands(dtype, shape[0] * shape[1]))
+
+    def same(f, *arrays):
+        got, want = (outcome(lib, f, *LAYOUTS[layout](*(lib.tensor(x) for x in arrays))) for lib in (tt, torch))
+        assert got == want
+
+    for f in BINARY.values():
+        same(f, a, b)
+    for f in UNARY.values():
+        same(lambda lib, x, y: f(lib, x), a, b)
+    if dtype != "bool":
+        signs = [-a.dtype.type(7), a.dtype.type(3)] if dtype != "uint8" else [a.dtype.type(3)] * 2
+        for f in DIVISIONS.values():
+            same(f, np.where(np.abs(a) < 3, signs[0], a), np.where((b < 1) & (b > -2), signs[1], b))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("name", THREE)
+def test_three_operands(name, dtype):
+    a, b = (x.reshape(50, 33) for x in operands(dtype, 50 * 33))
+    check(THREE[name], [a, b, a[::-1].copy()])
+    check(THREE[name], [a, b[0], b[:, :1].copy()])
+
+
+@pytest.mark.parametrize("shape", [(40, 38), (4, 1200), (600, 6)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_floats(layout, dtype, shape):
+    rs = np.random.RandomState(0)
+    a, b = (rs.randn(*shape).astype(dtype) for _ in range(2))
+    a[::3, ::2], b[::5, 1::3] = np.nan, -np.inf
+    a[1::4, 1::3] = b[1::4, 1::3]
+
+    def arranged(lib):
+        return LAYOUTS[layout](lib.tensor(a), lib.tensor(b))
+
+    for f in (lambda lib, x, y: x + y, lambda lib, x, y: x < y, lambda lib, x, y: x != y, lambda lib, x, y: lib.maximum(x, y),
+              lambda lib, x, y: lib.logical_and(x, y), lambda lib, x, y: lib.where(x < y, x, y)):
+        assert outcome(tt, f, *arranged(tt)) == outcome(torch, f, *arranged(torch))
+    ints = rs.randint(1, 90, (2, *shape))
+    for kind in ("int32", "uint8"):  # divided in floating point
+        x, y = (LAYOUTS[layout](*(lib.tensor(i.astype(kind)) for i in ints)) for lib in (tt, torch))
+        assert outcome(tt, lambda lib, a, b: a / b, *x) == outcome(torch, lambda lib, a, b: a / b, *y)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstring>
 
+#include "copy_short.h"
 #include "parallel.h"
 #include "record.h"
 #include "transpose.h"
@@ -47,7 +48,15 @@ static inline void convert_run(char* dst, int64_t ds, const char* src, int64_t s
     for (int64_t i = 0; i < n; ++i) d[i] = Convert<D, S>::of(s[i]);
   } else if (ss == 0) {
     const D v = Convert<D, S>::of(s[0]);
-    for (int64_t i = 0; i < n; ++i) d[i * ds] = v;
+    if (ds == 1 && sizeof(D) == 1) {
+      unsigned char byte;
+      memcpy(&byte, &v, 1);
+      memset(d, byte, size_t(n));
+    } else if (ds == 1) {
+      for (int64_t i = 0; i < n; ++i) d[i] = v;
+    } else {
+      for (int64_t i = 0; i < n; ++i) d[i * ds] = v;
+    }
   } else {
     for (int64_t i = 0; i < n; ++i) d[i * ds] = Convert<D, S>::of(s[i * ss]);
   }
@@ -122,6 +131,53 @@ template <class T> static int copy_transposed(const Record& r) {
   return OK;
 }
 
+// to[0..n) = the number at `from`.
+template <class U> static inline void spread_as(char* to, const char* from, int64_t n) {
+  U v;
+  __builtin_memcpy(&v, from, sizeof v);
+  for (int64_t j = 0; j < n; ++j) reinterpret_cast<U*>(to)[j] = v;
+}
+static inline void spread_number(char* to, const char* from, int64_t n, int64_t item) {
+  if (item == 4) spread_as<uint32_t>(to, from, n);
+  else if (item == 8) spread_as<uint64_t>(to, from, n);
+  else spread_as<uint8_t>(to, from, n);
+}
+
+// f(output, input) for every row of a copy, U a type of its elements' size.
+template <class U, class F> TENSOTRON_INLINE int each_row(const Record& r, F f) {
+  const int last = r.ndim - 1;
+  const int64_t rows = last > 0 ? r.size[last - 1] : 1;
+  const int64_t down = last > 0 ? r.arg[0].stride[last - 1] : 0, along = last > 0 ? r.arg[1].stride[last - 1] : 0;
+  Record planes = r;
+  planes.ndim = uint8_t(last > 0 ? last : 1);
+  Outer it(planes);
+  do {
+    U* d = reinterpret_cast<U*>(r.arg[0].data) + it.offset[0];
+    const U* s = reinterpret_cast<const U*>(r.arg[1].data) + it.offset[1];
+    for (int64_t i = 0; i < rows; ++i, d += down, s += along) f(d, s);
+  } while (it.next());
+  return OK;
+}
+// Copies of rows that repeat one element each (STEP 0), or go backwards (STEP -1).
+template <class U, int STEP> static int copy_rows(const Record& r) {
+  const int64_t n = r.size[r.ndim - 1];
+  return each_row<U>(r, [n](U* d, const U* s) __attribute__((always_inline)) {
+    const U v = *s;
+    if (STEP == 0)
+      for (int64_t k = 0; k < n; ++k) d[k] = v;
+    else
+#pragma GCC ivdep
+      for (int64_t k = 0; k < n; ++k) d[k] = s[-k];
+  });
+}
+template <class U> static int copy_short_rows(const Record& r) {
+  const size_t bytes = size_t(r.size[r.ndim - 1]) * sizeof(U);
+  return each_row<U>(r, [bytes](U* d, const U* s) __attribute__((always_inline)) { copy_short((char*)d, (const char*)s, bytes); });
+}
+template <int STEP> static int copy_rows_of(const Record& r, int64_t item) {
+  return item == 1 ? copy_rows<uint8_t, STEP>(r) : item == 4 ? copy_rows<uint32_t, STEP>(r) : copy_rows<uint64_t, STEP>(r);
+}
+
 static int copy_part(const Record& r) {
   const Arg &o = r.arg[0], &i = r.arg[1];
   const int64_t osz = item_size(o.dtype), isz = item_size(i.dtype);
@@ -131,7 +187,11 @@ static int copy_part(const Record& r) {
   const bool dense = o.dtype == i.dtype && (n == 1 || (os == 1 && is == 1));
   if (r.ndim > 1 && o.dtype == i.dtype && osz >= 4 && os == 1 && is != 1 && i.stride[last - 1] == 1 && n >= 8 && r.size[last - 1] >= 8)
     return osz == 4 ? copy_transposed<float>(r) : copy_transposed<double>(r);
+  if (r.ndim >= 1 && o.dtype == i.dtype && os == 1 && n > 1 && (is == -1 || (is == 0 && r.ndim > 1)))
+    return is == 0 ? copy_rows_of<0>(r, osz) : copy_rows_of<-1>(r, osz);
   const ConvertFn fn = convert_fn(o.dtype, i.dtype);
+  if (dense && n > 1 && n * osz <= 64 && r.ndim > 1)
+    return osz == 1 ? copy_short_rows<uint8_t>(r) : osz == 4 ? copy_short_rows<uint32_t>(r) : copy_short_rows<uint64_t>(r);
   if (r.ndim <= 1 && !dense) return fn(o.data, os, i.data, is, n), OK;
   Outer it(r);
   do {

@@ -199,12 +199,77 @@ static bool has_zero_divisor(const Record& whole) {
   return false;
 }
 
-static int row_general(const Record& r, RowFn fn) {
+// Rows of a matrix whose columns are contiguous, read by blocks: as many as a register has lanes, of a tile each. T: a type of
+// its elements' size.
+template <class T> struct ColumnTile {
+  static constexpr int ROWS = 64 / sizeof(T);
+  T at[ROWS * TILE];
+  // `count` rows of m columns, which lie `step` apart.
+  void load(const T* from, int64_t step, int64_t count, int64_t m) { lanes_transpose<T>(from, step, m, count, at, TILE, false); }
+};
+
+// What a launch computes in and results in: the compute dtype, or a narrow row's own.
+struct Types {
+  uint8_t compute, result;
+};
+
+// Operands that are adjacent along the dimension before the last pass through transposed tiles; the others are adjacent along the
+// last. False if there is none of the former, or any of another kind.
+template <class T> static bool transposed_rows(const Record& r, RowFn fn, Types types) {
+  const int last = r.ndim - 1, nargs = r.nout + r.nin;
+  if (r.ndim < 2 || r.size[last] < 8 || r.size[last - 1] < 8 || r.nin > 2) return false;
+  bool across[MAX_ARGS] = {};
+  int found = 0;
+  for (int k = 0; k < nargs; ++k) {
+    const Arg& a = r.arg[k];
+    if (a.dtype != (k ? types.compute : types.result)) return false;
+    if (a.stride[last] == 1) continue;
+    if (k == 0 || a.stride[last - 1] != 1 || a.stride[last] == 0) return false;
+    across[k] = true;
+    ++found;
+  }
+  if (!found) return false;
+  typedef ColumnTile<T> Tile;
+  alignas(64) char room[2][sizeof(Tile)];
+  const int64_t rows = r.size[last - 1], n = r.size[last], to = item_size(types.result);
+  Record matrices = r;
+  matrices.ndim = uint8_t(last);
+  matrices.size[last - 1] = 1;
+  Outer it(matrices);
+  do
+    for (int64_t row = 0; row < rows; row += Tile::ROWS) {
+      const int64_t count = rows - row < Tile::ROWS ? rows - row : Tile::ROWS;
+      for (int64_t i = 0; i < n; i += TILE) {
+        const int64_t m = n - i < TILE ? n - i : TILE;
+        const char* in[MAX_ARGS];
+        int64_t step[MAX_ARGS];
+        for (int k = 1; k < nargs; ++k) {
+          const Arg& a = r.arg[k];
+          in[k - 1] = a.data + (it.offset[k] + row * a.stride[last - 1] + i * a.stride[last]) * int64_t(sizeof(T));
+          step[k - 1] = a.stride[last - 1] * int64_t(sizeof(T));
+          if (!across[k]) continue;
+          Tile* const tile = reinterpret_cast<Tile*>(room[k - 1]);
+          tile->load(reinterpret_cast<const T*>(in[k - 1]), a.stride[last], count, m);
+          in[k - 1] = reinterpret_cast<const char*>(tile->at);
+          step[k - 1] = TILE * sizeof(T);
+        }
+        char* o = r.arg[0].data + (it.offset[0] + row * r.arg[0].stride[last - 1] + i) * to;
+        for (int64_t j = 0; j < count; ++j, o += r.arg[0].stride[last - 1] * to) {
+          const void* const x[2] = {in[0] + j * step[0], r.nin > 1 ? in[1] + j * step[1] : nullptr};
+          fn(o, x, m, r, true);
+        }
+      }
+    }
+  while (it.next());
+  return true;
+}
+
+static int row_general(const Record& r, RowFn fn, Types types) {
   alignas(64) char tile[MAX_ARGS][TILE * 8];
   const int last = r.ndim - 1;
   const int64_t n = r.ndim ? r.size[last] : 1;
   const int nargs = r.nout + r.nin;
-  const int compute = r.compute;
+  const int compute = types.compute;
   enum Mode { DIRECT, BROADCAST, LOAD };
   Mode mode[MAX_ARGS];
   bool strided = false;
@@ -216,10 +281,10 @@ static int row_general(const Record& r, RowFn fn) {
     stride[k] = r.ndim ? a.stride[last] : 1;
     isz[k] = item_size(a.dtype);
     filled[k] = nullptr;
-    const bool dense = a.dtype == compute && (stride[k] == 1 || n == 1);
+    const bool dense = a.dtype == (k ? compute : types.result) && (stride[k] == 1 || n == 1);
     mode[k] = dense ? DIRECT : k > 0 && stride[k] == 0 ? BROADCAST : LOAD;
     strided |= mode[k] == LOAD;
-    conv[k] = k == 0 ? convert_fn(a.dtype, compute) : convert_fn(compute, a.dtype);
+    conv[k] = k == 0 ? convert_fn(a.dtype, types.result) : convert_fn(compute, a.dtype);
   }
   Outer it(r);
   do {
@@ -253,50 +318,65 @@ static int row_general(const Record& r, RowFn fn) {
   return OK;
 }
 
-// to[0..n) = the number at `from`, of 4 or 8 bytes.
-static inline void spread_number(char* to, const char* from, int64_t n, int64_t item) {
-  if (item == 4) {
-    uint32_t v;
-    __builtin_memcpy(&v, from, 4);
-    for (int64_t j = 0; j < n; ++j) reinterpret_cast<uint32_t*>(to)[j] = v;
-  } else {
-    uint64_t v;
-    __builtin_memcpy(&v, from, 8);
-    for (int64_t j = 0; j < n; ++j) reinterpret_cast<uint64_t*>(to)[j] = v;
-  }
-}
-
 // Short rows of operands that are dense, or the same in every row, or one number in each: as many rows as fit a tile make one
 // run, for which the others are written out. False if the operands are not of these kinds.
-static bool short_rows(const Record& r, RowFn fn) {
+static bool short_rows(const Record& r, RowFn fn, Types types) {
   if (r.ndim != 2 || r.size[1] > TILE / 2 || reads_p3[r.op / NUM_EXPRESSIONS]) return false;
-  const int64_t rows = r.size[0], n = r.size[1], item = item_size(r.compute), group = rows < TILE / n ? rows : TILE / n;
+  const int64_t rows = r.size[0], n = r.size[1], item = item_size(types.compute), group = rows < TILE / n ? rows : TILE / n;
   const int nargs = r.nout + r.nin;
+  enum Kind { DENSE, PADDED, ROW, COLUMN, NUMBER } kind[MAX_ARGS];
+  bool converts[MAX_ARGS];
   for (int k = 0; k < nargs; ++k) {
     const Arg& a = r.arg[k];
-    const bool dense = a.stride[0] == n && a.stride[1] == 1;
-    if (a.dtype != r.compute || !(dense || (k > 0 && (a.stride[1] == 0 || (a.stride[0] == 0 && a.stride[1] == 1))))) return false;
+    const int64_t s = a.stride[0], t = a.stride[1];
+    converts[k] = a.dtype != (k ? types.compute : types.result);
+    if (t == 1 && s == n) kind[k] = DENSE;
+    else if (k == 0) return false;
+    else if (t == 1) kind[k] = s == 0 ? ROW : PADDED;
+    else if (t == 0) kind[k] = s == 0 ? NUMBER : COLUMN;
+    else return false;
   }
-  alignas(64) char tile[MAX_ARGS][TILE * 8];
-  const auto spread = [&](char* to, const Arg& a, int64_t row, int64_t count) {  // one number for each row
-    for (int64_t i = 0; i < count; ++i) spread_number(to + i * n * item, a.data + (row + i) * a.stride[0] * item, n, item);
-  };
+  alignas(64) char tile[MAX_ARGS][TILE * 8], one[TILE * 8];
   for (int k = 1; k < nargs; ++k) {
     const Arg& a = r.arg[k];
-    if (a.stride[0] == 0 && a.stride[1] == 0) spread(tile[k], a, 0, group);
-    if (a.stride[0] == 0 && a.stride[1] == 1)
-      for (int64_t i = 0; i < group; ++i) __builtin_memcpy(tile[k] + i * n * item, a.data, size_t(n * item));
+    if (kind[k] == NUMBER) {
+      convert_fn(types.compute, a.dtype)(one, 1, a.data, 0, 1);
+      spread_number(tile[k], one, group * n, item);
+    } else if (kind[k] == ROW) {
+      convert_fn(types.compute, a.dtype)(tile[k], 1, a.data, 1, n);
+      for (int64_t i = 1; i < group; ++i) copy_short(tile[k] + i * n * item, tile[k], size_t(n * item));
+    }
   }
   for (int64_t row = 0; row < rows; row += group) {
     const int64_t count = rows - row < group ? rows - row : group;
     const void* in[MAX_ARGS];
     for (int k = 1; k < nargs; ++k) {
       const Arg& a = r.arg[k];
-      const bool column = a.stride[1] == 0 && a.stride[0] != 0;
-      if (column) spread(tile[k], a, row, count);
-      in[k - 1] = a.stride[1] == 1 && a.stride[0] != 0 ? a.data + row * n * item : tile[k];
+      const int64_t size = item_size(a.dtype);
+      const char* from = a.data + row * a.stride[0] * size;
+      in[k - 1] = tile[k];
+      if (kind[k] == DENSE) {
+        if (converts[k]) convert_fn(types.compute, a.dtype)(tile[k], 1, from, 1, count * n);
+        else in[k - 1] = from;
+      } else if (kind[k] == PADDED) {
+        const ConvertFn load = convert_fn(types.compute, a.dtype);
+        for (int64_t i = 0; i < count; ++i, from += a.stride[0] * size) {
+          if (converts[k]) load(tile[k] + i * n * item, 1, from, 1, n);
+          else copy_short(tile[k] + i * n * item, from, size_t(n * item));
+        }
+      } else if (kind[k] == COLUMN) {
+        const bool direct = !converts[k] && a.stride[0] == 1;
+        if (!direct) convert_fn(types.compute, a.dtype)(one, 1, from, a.stride[0], count);
+        for (int64_t i = 0; i < count; ++i) spread_number(tile[k] + i * n * item, (direct ? from : one) + i * item, n, item);
+      }
     }
-    fn(r.arg[0].data + row * n * item, in, count * n, r, false);
+    char* const o = r.arg[0].data + row * n * item_size(r.arg[0].dtype);
+    if (!converts[0]) {
+      fn(o, in, count * n, r, false);
+    } else {
+      fn(tile[0], in, count * n, r, false);
+      convert_fn(r.arg[0].dtype, types.result)(o, 1, tile[0], 1, count * n);
+    }
   }
   return true;
 }
@@ -349,8 +429,22 @@ __attribute__((noinline)) static bool run_with_numbers(const Record& r, RowFn fn
   return true;
 }
 
+static int row_strided(const Record& r, RowFn fn, Types types) {
+  if (is_empty(r) || short_rows(r, fn, types)) return OK;
+  const int64_t item = item_size(types.compute);
+  if (item == 4 ? transposed_rows<float>(r, fn, types) : item == 8 && transposed_rows<double>(r, fn, types)) return OK;
+  return row_general(r, fn, types);
+}
+
 static int row_part(const Record& r, RowFn fn) {
-  if (r.compute == I64 && run_narrow(r)) return OK;
+  if (r.compute == I64) {
+    Types types;
+    const NarrowRow narrow = find_narrow(r, &types.compute, &types.result);
+    if (narrow.run) {
+      if (is_narrow_run(r)) return narrow.run(r), OK;
+      return row_strided(r, narrow.tile, types);
+    }
+  }
   if (r.ndim == 1) {
     const int nargs = r.nout + r.nin;
     bool dense = true;
@@ -370,8 +464,7 @@ static int row_part(const Record& r, RowFn fn) {
     }
     if (r.size[0] && run_with_numbers(r, fn)) return OK;
   }
-  if (is_empty(r) || short_rows(r, fn)) return OK;
-  return row_general(r, fn);
+  return row_strided(r, fn, {r.compute, r.compute});
 }
 
 int k_elementwise(const Record& r) {

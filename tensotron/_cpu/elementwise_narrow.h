@@ -1,5 +1,5 @@
-// Dense runs of int32, uint8 and bool in their own width, without the detour by int64 of the rest: rows whose result the
-// width does not change, and divisions, exact in double (float for bytes).
+// Runs of int32, uint8 and bool in their own width, without the detour by int64 of the rest: rows whose result the width does
+// not change, and divisions, exact in double (float for bytes). Of int64: what results in bools.
 #pragma once
 #include <type_traits>
 
@@ -10,7 +10,8 @@ namespace tensotron {
 namespace TENSOTRON_ISA {
 
 // out[i] = f(a[i], b[i]) of elements T, either of which may be one number. A row of one operand has b = a.
-template <class T, class O, class F> __attribute__((noinline)) static bool narrow_run(const Record& r, F f) {
+template <class T, class O, class F> __attribute__((noinline)) static void narrow_run(const Record& r) {
+  const F f(r);
   T number[2] = {};
   const T* p[2];
   bool one[2];
@@ -26,16 +27,31 @@ template <class T, class O, class F> __attribute__((noinline)) static bool narro
   // An output is one of the operands, element by element, or shares nothing with it.
   if (one[1]) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = O(f(x[i], v));
+    for (int64_t i = 0; i < n; ++i) o[i] = O(f(x[i], v, v));
   } else if (one[0]) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = O(f(u, y[i]));
+    for (int64_t i = 0; i < n; ++i) o[i] = O(f(u, y[i], y[i]));
   } else {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = O(f(x[i], y[i]));
+    for (int64_t i = 0; i < n; ++i) o[i] = O(f(x[i], y[i], y[i]));
   }
-  return true;
 }
+
+// The same as a RowFn: dense operands, one to three of them.
+template <class T, class O, class F>
+__attribute__((noinline)) static void narrow_tile(void* out, const void* const* in, int64_t n, const Record& r, bool) {
+  const F f(r);
+  const T *const x = static_cast<const T*>(in[0]), *const y = static_cast<const T*>(in[r.nin > 1 ? 1 : 0]),
+          *const z = static_cast<const T*>(in[r.nin > 2 ? 2 : 0]);
+  O* const o = static_cast<O*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) o[i] = O(f(x[i], y[i], z[i]));
+}
+
+struct NarrowRow {
+  void (*run)(const Record&);
+  void (*tile)(void*, const void* const*, int64_t, const Record&, bool);
+};
 
 // a / b truncated; b is not zero. A quotient that is no integer lies further from one than its rounding error.
 template <class T> TENSOTRON_INLINE T narrow_quotient(T a, T b) {
@@ -49,84 +65,149 @@ template <class T> TENSOTRON_INLINE T narrow_modulo(T a, T b) { return T(uint32_
 // Whether a quotient that leaves `rest` is one less when it is rounded down.
 template <class T> TENSOTRON_INLINE bool lies_below(T rest, T b) { return rest != 0 && (rest ^ b) < 0; }
 
-template <class T> static bool narrow_row(const Record& r) {
-  typedef typename std::conditional<sizeof(T) == 4, uint32_t, uint8_t>::type U;
-  typedef uint8_t B;
-  const U alpha = U(r.ints[0]);
-  const T low = T(r.ints[0]), high = T(r.ints[1]);
-  switch (r.op / NUM_EXPRESSIONS) {
-#define ROW(name, O, value) \
-  case ROW_##name: return narrow_run<T, O>(r, [=](T a, T b) __attribute__((always_inline)) { (void)b; return value; });
-    ROW(add, T, U(a) + U(b))
-    ROW(sub, T, U(a) - U(b))
-    ROW(mul, T, U(a) * U(b))
-    ROW(add_alpha, T, U(a) + alpha * U(b))
-    ROW(sub_alpha, T, U(a) - alpha * U(b))
-    ROW(rsub_alpha, T, U(b) - alpha * U(a))
-    ROW(neg, T, U(0) - U(a))
-    ROW(abs, T, a < 0 ? U(0) - U(a) : U(a))
-    ROW(square, T, U(a) * U(a))
-    ROW(relu, T, a < 0 ? T(0) : a)
-    ROW(maximum, T, a < b ? b : a)
-    ROW(minimum, T, b < a ? b : a)
-    ROW(clamp_min, T, a < low ? low : a)
-    ROW(clamp_max, T, low < a ? low : a)
-    ROW(clamp, T, (a < low ? low : a) < high ? (a < low ? low : a) : high)
-    ROW(bitwise_and, T, a & b)
-    ROW(bitwise_or, T, a | b)
-    ROW(bitwise_xor, T, a ^ b)
-    ROW(bitwise_not, T, ~a)
-    ROW(eq, B, a == b)
-    ROW(ne, B, a != b)
-    ROW(lt, B, a < b)
-    ROW(le, B, a <= b)
-    ROW(gt, B, a > b)
-    ROW(ge, B, a >= b)
-    ROW(div_trunc, T, narrow_quotient(a, b))
-    ROW(fmod, T, narrow_modulo(a, b))
-    ROW(div_floor, T, narrow_quotient(a, b) - lies_below(narrow_modulo(a, b), b))
-    ROW(remainder, T, U(narrow_modulo(a, b)) + (lies_below(narrow_modulo(a, b), b) ? U(b) : U(0)))
+template <class T> struct UnsignedOf { typedef uint64_t type; };
+template <> struct UnsignedOf<int32_t> { typedef uint32_t type; };
+template <> struct UnsignedOf<uint8_t> { typedef uint8_t type; };
+
+template <class T> struct NarrowNumbers {
+  typedef typename UnsignedOf<T>::type U;
+  U alpha;
+  T low, high;
+  explicit NarrowNumbers(const Record& r) : alpha(U(r.ints[0])), low(T(r.ints[0])), high(T(r.ints[1])) {}
+};
+
+// ROW(name, whether it results in bools, value)
+#define NARROW_TRUTH                 \
+  ROW(eq, true, a == b)              \
+  ROW(ne, true, a != b)              \
+  ROW(lt, true, a < b)               \
+  ROW(le, true, a <= b)              \
+  ROW(gt, true, a > b)               \
+  ROW(ge, true, a >= b)              \
+  ROW(isnan, true, 0)                \
+  ROW(isinf, true, 0)                \
+  ROW(isfinite, true, 1)             \
+  ROW(logical_not, true, a == 0)     \
+  ROW(logical_and, true, (a != 0) & (b != 0)) \
+  ROW(logical_or, true, (a | b) != 0) \
+  ROW(logical_xor, true, (a != 0) != (b != 0))
+#define NARROW_VALUES                                                       \
+  ROW(add, false, U(a) + U(b))                                              \
+  ROW(sub, false, U(a) - U(b))                                              \
+  ROW(mul, false, U(a) * U(b))                                              \
+  ROW(add_alpha, false, U(a) + alpha * U(b))                                \
+  ROW(sub_alpha, false, U(a) - alpha * U(b))                                \
+  ROW(rsub_alpha, false, U(b) - alpha * U(a))                               \
+  ROW(neg, false, U(0) - U(a))                                              \
+  ROW(abs, false, a < 0 ? U(0) - U(a) : U(a))                               \
+  ROW(sign, false, (a > 0) - (a < 0))                                       \
+  ROW(square, false, U(a) * U(a))                                           \
+  ROW(relu, false, a < 0 ? T(0) : a)                                        \
+  ROW(floor, false, a)                                                      \
+  ROW(ceil, false, a)                                                       \
+  ROW(trunc, false, a)                                                      \
+  ROW(round, false, a)                                                      \
+  ROW(maximum, false, a < b ? b : a)                                        \
+  ROW(minimum, false, b < a ? b : a)                                        \
+  ROW(clamp_min, false, a < low ? low : a)                                  \
+  ROW(clamp_max, false, low < a ? low : a)                                  \
+  ROW(clamp, false, (a < low ? low : a) < high ? (a < low ? low : a) : high) \
+  ROW(clamp_low_tensor, false, a < b ? b : a)                               \
+  ROW(clamp_high_tensor, false, b < a ? b : a)                              \
+  ROW(clamp_tensor, false, (a < b ? b : a) < c ? (a < b ? b : a) : c)       \
+  ROW(addcmul, false, U(a) + alpha * U(b) * U(c))                           \
+  ROW(bitwise_and, false, a & b)                                            \
+  ROW(bitwise_or, false, a | b)                                             \
+  ROW(bitwise_xor, false, a ^ b)                                            \
+  ROW(bitwise_not, false, ~a)                                               \
+  ROW(div_trunc, false, narrow_quotient(a, b))                              \
+  ROW(fmod, false, narrow_modulo(a, b))                                     \
+  ROW(div_floor, false, narrow_quotient(a, b) - lies_below(narrow_modulo(a, b), b)) \
+  ROW(remainder, false, U(narrow_modulo(a, b)) + (lies_below(narrow_modulo(a, b), b) ? U(b) : U(0)))
+
+namespace narrow_rows {
+#define ROW(name, truth, value)                                                                                      \
+  template <class T> struct name : NarrowNumbers<T> {                                                                \
+    typedef NarrowNumbers<T> Numbers;                                                                                \
+    typedef typename Numbers::U U;                                                                                   \
+    typedef typename std::conditional<truth, uint8_t, T>::type O;                                                    \
+    using Numbers::Numbers;                                                                                          \
+    TENSOTRON_MEMBER O operator()(T a, T b, T c) const {                                                             \
+      const U alpha = Numbers::alpha;                                                                                \
+      const T low = Numbers::low, high = Numbers::high;                                                              \
+      return (void)a, (void)b, (void)c, (void)alpha, (void)low, (void)high, O(value);                                \
+    }                                                                                                                \
+  };
+NARROW_TRUTH
+NARROW_VALUES
 #undef ROW
+}  // namespace narrow_rows
+
+template <class T, class F> static NarrowRow narrow_functions() {
+  return {narrow_run<T, typename F::O, F>, narrow_tile<T, typename F::O, F>};
+}
+#define ROW(name, truth, value) \
+  case ROW_##name: return narrow_functions<T, narrow_rows::name<T>>();
+template <class T> static NarrowRow truth_row(int row) {
+  switch (row) { NARROW_TRUTH }
+  return {nullptr, nullptr};
+}
+template <class T> static NarrowRow narrow_row(int row) {
+  switch (row) { NARROW_TRUTH NARROW_VALUES }
+  return {nullptr, nullptr};
+}
+#undef ROW
+
+// Of bools, whose bytes are 0 or 1, those that result in bools.
+static NarrowRow bool_row(int row) {
+  switch (row) {
+    case ROW_mul: case ROW_minimum: row = ROW_bitwise_and; break;
+    case ROW_add: case ROW_maximum: row = ROW_bitwise_or; break;
+    case ROW_sign: row = ROW_trunc; break;
+    case ROW_logical_and: case ROW_logical_or: case ROW_logical_xor: row += ROW_bitwise_and - ROW_logical_and; break;
+    case ROW_bitwise_not: row = ROW_logical_not; break;
+    case ROW_bitwise_and: case ROW_bitwise_or: case ROW_bitwise_xor: break;
+    default: return truth_row<uint8_t>(row);
   }
-  return false;
+  return narrow_row<uint8_t>(row);
 }
 
-// Logic and bits of bools, whose bytes are 0 or 1.
-static bool bool_row(const Record& r) {
-  switch (r.op / NUM_EXPRESSIONS) {
-#define ROW(name, value) \
-  case ROW_##name: return narrow_run<uint8_t, uint8_t>(r, [](uint8_t a, uint8_t b) { (void)b; return uint8_t(value); });
-    ROW(bitwise_and, a & b)
-    ROW(logical_and, a & b)
-    ROW(bitwise_or, a | b)
-    ROW(logical_or, a | b)
-    ROW(bitwise_xor, a ^ b)
-    ROW(logical_xor, a ^ b)
-    ROW(logical_not, a ^ 1)
-    ROW(eq, a == b)
-    ROW(ne, a != b)
-#undef ROW
-  }
-  return false;
-}
-
-// The launch, if it is one of these; else false.
-__attribute__((noinline)) static bool run_narrow(const Record& r) {
-  if (r.op % NUM_EXPRESSIONS != FORWARD || r.ndim != 1 || r.nin > 2 || (r.arg[0].stride[0] != 1 && r.size[0] != 1)) return false;
-  const uint8_t dtype = r.arg[1].is_const ? r.arg[r.nin].dtype : r.arg[1].dtype;
-  if (dtype != I32 && dtype != U8 && dtype != BOOL) return false;
-  int runs = 0;  // operands that are no number; a bool's number may be any integer
+// The row in its operands' own width, `compute`; null if there is none or the operands differ in dtype. An operand may be one
+// number, of any integer where it is no bool.
+static NarrowRow find_narrow(const Record& r, uint8_t* compute, uint8_t* result) {
+  NarrowRow none = {nullptr, nullptr};
+  if (r.op % NUM_EXPRESSIONS != FORWARD) return none;
+  const uint8_t dtype = r.arg[1].is_const ? r.arg[r.nin > 1 ? 2 : 1].dtype : r.arg[1].dtype;
   for (int k = 1; k <= r.nin; ++k) {
     const Arg& a = r.arg[k];
-    const bool number = a.stride[0] == 0 && ((a.dtype == I64 && dtype != BOOL) || a.dtype == dtype);
-    if (!number && (a.dtype != dtype || a.stride[0] != 1)) return false;
-    runs += !number;
+    if (a.dtype == dtype) continue;
+    if (a.dtype != I64 || dtype == BOOL) return none;
+    for (int d = 0; d < r.ndim; ++d)
+      if (a.stride[d] != 0) return none;
   }
-  if (runs == 0) return false;
   const int row = r.op / NUM_EXPRESSIONS;
-  const uint8_t out = (row >= ROW_eq && row <= ROW_ge) ? uint8_t(BOOL) : dtype;
-  if (r.arg[0].dtype != out) return false;
-  return dtype == I32 ? narrow_row<int32_t>(r) : dtype == U8 ? narrow_row<uint8_t>(r) : bool_row(r);
+  const bool truth = (row >= ROW_eq && row <= ROW_logical_xor) || (row >= ROW_isnan && row <= ROW_logical_not);
+  *compute = dtype;
+  *result = truth ? uint8_t(BOOL) : dtype;
+  if (r.arg[0].dtype != *result) return none;
+  switch (dtype) {
+    case I64: return truth ? truth_row<int64_t>(row) : none;
+    case I32: return narrow_row<int32_t>(row);
+    case U8: return narrow_row<uint8_t>(row);
+    case BOOL: return bool_row(row);
+  }
+  return none;
+}
+
+// Whether a launch is one run of dense operands and numbers, not of numbers alone, which `run` of a row takes.
+static bool is_narrow_run(const Record& r) {
+  if (r.ndim != 1 || r.nin > 2 || (r.arg[0].stride[0] != 1 && r.size[0] != 1)) return false;
+  int runs = 0;
+  for (int k = 1; k <= r.nin; ++k) {
+    if (r.arg[k].stride[0] != 0 && r.arg[k].stride[0] != 1) return false;
+    runs += r.arg[k].stride[0] != 0;
+  }
+  return runs > 0;
 }
 
 }  // namespace TENSOTRON_ISA

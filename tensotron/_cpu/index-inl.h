@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "copy_short.h"
 #include "record.h"
 
 namespace tensotron {
@@ -137,15 +138,16 @@ static inline int64_t index_value(const Arg& a, int64_t at, int64_t size) {
 template <class T>
 struct IndexGet {
   typedef T Data;
-  static constexpr bool reads = true;
+  static constexpr bool reads = true, copies = true;
   static void one(T* direct, T* indexed) { *direct = *indexed; }
 };
 struct IndexChanges {
-  static constexpr bool reads = false;
+  static constexpr bool reads = false, copies = false;
 };
 template <class T>
 struct IndexAssign : IndexChanges {
   typedef T Data;
+  static constexpr bool copies = true;
   static void one(T* direct, T* indexed) { *indexed = *direct; }
 };
 template <class T>
@@ -187,6 +189,39 @@ static inline void index_walk_row(T* d, int64_t sd, T* x, int64_t si, const I* p
   }
 }
 
+// Rows of adjacent elements, one index each.
+template <class Op, class I>
+static inline void index_rows(const Record& r, const IndexSpace& s, int direct, int indexed) {
+  typedef typename Op::Data T;
+  const int64_t rows = s.size[0], inner = s.size[1], size = r.ints[1], step = r.ints[2], sd = s.stride[direct][1];
+  const int64_t down = s.stride[direct][0], along = s.stride[indexed][0], next = s.stride[2][0];
+  const I* p = (const I*)r.arg[2].data;
+  T* d = (T*)r.arg[direct].data;
+  T* x = (T*)r.arg[indexed].data;
+  constexpr int64_t AHEAD = 8;  // rows that are asked for before their turn
+  for (int64_t i = 0; i < rows; i++, p += next, d += down, x += along) {
+    if (i + AHEAD < rows) {
+      const int64_t soon = p[AHEAD * next];
+      __builtin_prefetch(x + AHEAD * along + (soon < 0 ? soon + size : soon) * step);
+    }
+    T* const e = x + (*p < 0 ? *p + size : *p) * step;
+    if (Op::copies && sd == 1) copy_short((char*)(Op::reads ? d : e), (const char*)(Op::reads ? e : d), size_t(inner) * sizeof(T));
+    else if (sd == 1) for (int64_t k = 0; k < inner; k++) Op::one(d + k, e + k);
+    else for (int64_t k = 0; k < inner; k++) Op::one(d + k * sd, e + k);
+  }
+}
+
+// Rows along which one index tensor moves.
+template <class Op, class I>
+static inline void index_plane(const Record& r, const IndexSpace& s, int direct, int indexed) {
+  typedef typename Op::Data T;
+  const I* p = (const I*)r.arg[2].data;
+  T* d = (T*)r.arg[direct].data;
+  T* x = (T*)r.arg[indexed].data;
+  for (int64_t i = 0; i < s.size[0]; i++, p += s.stride[2][0], d += s.stride[direct][0], x += s.stride[indexed][0])
+    index_walk_row<Op>(d, s.stride[direct][1], x, s.stride[indexed][1], p, s.stride[2][1], s.size[1], r.ints[1], r.ints[2]);
+}
+
 template <class Op>
 static inline void index_walk(const Record& r, const IndexSpace& s, int direct, int indexed) {
   typedef typename Op::Data T;
@@ -194,6 +229,12 @@ static inline void index_walk(const Record& r, const IndexSpace& s, int direct, 
   const int64_t inner = s.size[last], sd = s.stride[direct][last], si = s.stride[indexed][last];
   bool moves = false;  // does an index tensor move along the innermost dimension
   for (int k = 0; k < n; k++) moves |= s.stride[2 + k][last] != 0;
+  if (n == 1 && s.ndim == 2 && (moves || si == 1)) {
+    const bool narrow = r.arg[2].dtype == I32;
+    if (moves) narrow ? index_plane<Op, int32_t>(r, s, direct, indexed) : index_plane<Op, int64_t>(r, s, direct, indexed);
+    else narrow ? index_rows<Op, int32_t>(r, s, direct, indexed) : index_rows<Op, int64_t>(r, s, direct, indexed);
+    return;
+  }
   int64_t count[MAX_DIMS] = {}, at[MAX_ARGS] = {};
   do {
     T* d = (T*)r.arg[direct].data + at[direct];
@@ -417,18 +458,35 @@ int k_one_hot(const Record& r) {
   return OK;
 }
 
+template <class T> static inline void cat_elements(char* to, const char* from, int64_t rows, int64_t width) {
+  for (int64_t row = 0; row < rows; row++, to += width, from += sizeof(T)) memcpy(to, from, sizeof(T));
+}
+
 int k_cat(const Record& r) {
   const int64_t item = item_size(r.compute), rows = r.ints[0], width = r.ints[1] * item;
-  char* column = r.arg[0].data;
-  for (uint32_t i = 0; i < r.nlist; i++) {
-    const int64_t bytes = r.list[i].stride[0] * item;
-    const char* from = r.list[i].data;
-    char* to = column;
-    if (bytes == 4)
-      for (int64_t row = 0; row < rows; row++, to += width, from += 4) memcpy(to, from, 4);
-    else if (bytes)
-      for (int64_t row = 0; row < rows; row++, to += width, from += bytes) memcpy(to, from, bytes);
-    column += bytes;
+  // By blocks of rows that stay in the cache until all operands have written theirs.
+  constexpr int64_t BLOCK = 1 << 15;
+  const int64_t block = width >= BLOCK ? 1 : BLOCK / width;
+  for (int64_t first = 0; first < rows; first += block) {
+    const int64_t count = rows - first < block ? rows - first : block;
+    char* column = r.arg[0].data + first * width;
+    for (uint32_t i = 0; i < r.nlist; i++) {
+      const int64_t bytes = r.list[i].stride[0] * item;
+      const char* from = r.list[i].data + first * bytes;
+      char* to = column;
+      switch (bytes) {
+        case 0: break;
+        case 1: cat_elements<uint8_t>(to, from, count, width); break;
+        case 4: cat_elements<uint32_t>(to, from, count, width); break;
+        case 8: cat_elements<uint64_t>(to, from, count, width); break;
+        default:
+          for (int64_t row = 0; row < count; row++, to += width, from += bytes) {
+            if (bytes <= 64) copy_short(to, from, size_t(bytes));
+            else memcpy(to, from, size_t(bytes));
+          }
+      }
+      column += bytes;
+    }
   }
   return OK;
 }
