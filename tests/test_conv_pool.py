@@ -146,3 +146,19 @@ def test_sums_over_channels_round_as_little_as_pytorchs(channels):
         results.append([t.detach().numpy() for t in (y, xs.grad, ws.grad)])
     for truth, theirs, ours in zip(*results, strict=True):
         assert rms_error(ours, truth) <= 1.5 * rms_error(theirs, truth)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_adaptive_average_of_everything(isa, dtype):
+    """To one element it is the mean: its node, its rounding, its gradient."""
+    data = np.random.RandomState(0).randn(3, 5, 9, 7).astype(dtype)
+    results = []
+    for lib in (tensotron, torch):
+        x = lib.tensor(data, requires_grad=True)
+        y = lib.nn.functional.adaptive_avg_pool2d(x, 1)
+        assert y.grad_fn.name() == "MeanBackward1"
+        (y * y).sum().backward()
+        z = lib.nn.functional.adaptive_avg_pool2d(x[0], (1, 1))
+        results.append([t.detach().numpy() for t in (y, x.grad, z)])
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-7)

@@ -114,6 +114,16 @@ def test_scan_of_floats_rounds_once():
     same(lambda lib: lib.from_numpy(a).cumsum(0))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "uint8", "bool"])
+def test_scan_of_rows(dtype):
+    """Rows that are scanned together, and steps of several elements: every number of either."""
+    for rows in (1, 3, 4, 5, 9):
+        for n in (1, 2, 3, 4, 5, 7, 30):
+            a = np.random.default_rng(n).uniform(0, 3, (rows, n)).astype(dtype)
+            same(lambda lib: lib.from_numpy(a).cumsum(1))
+            same(lambda lib: lib.from_numpy(a).cumprod(1))
+
+
 def test_flip():
     for dims in ((), (0,), (1,), (0, -1), (2, 0), (0, 0), (5,), ("a",), (1.5,), 0, None):
         same(lambda lib: lib.flip(lib.arange(24.0).reshape(2, 3, 4), dims))

@@ -1,6 +1,7 @@
 // Conversions between dtypes: strided runs of any dtype to and from a dense tile of a compute type.
 #pragma once
 #include <cstring>
+#include <type_traits>
 
 #include "copy_short.h"
 #include "parallel.h"
@@ -57,6 +58,8 @@ static inline void convert_run(char* dst, int64_t ds, const char* src, int64_t s
     } else {
       for (int64_t i = 0; i < n; ++i) d[i * ds] = v;
     }
+  } else if (std::is_same<D, S>::value && ds == 1 && ss == 2) {  // by vectors
+    for (int64_t i = 0; i < n; ++i) d[i] = Convert<D, S>::of(s[2 * i]);
   } else {
     for (int64_t i = 0; i < n; ++i) d[i * ds] = Convert<D, S>::of(s[i * ss]);
   }

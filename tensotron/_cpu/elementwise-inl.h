@@ -222,7 +222,7 @@ template <class T> static bool transposed_rows(const Record& r, RowFn fn, Types 
   int found = 0;
   for (int k = 0; k < nargs; ++k) {
     const Arg& a = r.arg[k];
-    if (a.dtype != (k ? types.compute : types.result)) return false;
+    if (k > 0 && a.dtype != types.compute) return false;
     if (a.stride[last] == 1) continue;
     if (k == 0 || a.stride[last - 1] != 1 || a.stride[last] == 0) return false;
     across[k] = true;
@@ -231,7 +231,10 @@ template <class T> static bool transposed_rows(const Record& r, RowFn fn, Types 
   if (!found) return false;
   typedef ColumnTile<T> Tile;
   alignas(64) char room[2][sizeof(Tile)];
-  const int64_t rows = r.size[last - 1], n = r.size[last], to = item_size(types.result);
+  const int64_t rows = r.size[last - 1], n = r.size[last], to = item_size(r.arg[0].dtype);
+  alignas(64) char results[TILE * 8];
+  const bool converts = r.arg[0].dtype != types.result;
+  const ConvertFn store = convert_fn(r.arg[0].dtype, types.result);
   Record matrices = r;
   matrices.ndim = uint8_t(last);
   matrices.size[last - 1] = 1;
@@ -256,7 +259,8 @@ template <class T> static bool transposed_rows(const Record& r, RowFn fn, Types 
         char* o = r.arg[0].data + (it.offset[0] + row * r.arg[0].stride[last - 1] + i) * to;
         for (int64_t j = 0; j < count; ++j, o += r.arg[0].stride[last - 1] * to) {
           const void* const x[2] = {in[0] + j * step[0], r.nin > 1 ? in[1] + j * step[1] : nullptr};
-          fn(o, x, m, r, true);
+          fn(converts ? results : o, x, m, r, true);
+          if (converts) store(o, 1, results, 1, m);
         }
       }
     }
@@ -429,22 +433,25 @@ __attribute__((noinline)) static bool run_with_numbers(const Record& r, RowFn fn
   return true;
 }
 
-static int row_strided(const Record& r, RowFn fn, Types types) {
+static __attribute__((noinline)) int row_strided(const Record& r, RowFn fn, Types types) {
   if (is_empty(r) || short_rows(r, fn, types)) return OK;
   const int64_t item = item_size(types.compute);
   if (item == 4 ? transposed_rows<float>(r, fn, types) : item == 8 && transposed_rows<double>(r, fn, types)) return OK;
   return row_general(r, fn, types);
 }
 
+// The launch in its operands' own width; false if it is none of those.
+static __attribute__((noinline)) bool run_narrow(const Record& r) {
+  Types types;
+  const NarrowRow narrow = find_narrow(r, &types.compute, &types.result);
+  if (!narrow.run) return false;
+  if (is_narrow_run(r)) narrow.run(r);
+  else row_strided(r, narrow.tile, types);
+  return true;
+}
+
 static int row_part(const Record& r, RowFn fn) {
-  if (r.compute == I64) {
-    Types types;
-    const NarrowRow narrow = find_narrow(r, &types.compute, &types.result);
-    if (narrow.run) {
-      if (is_narrow_run(r)) return narrow.run(r), OK;
-      return row_strided(r, narrow.tile, types);
-    }
-  }
+  if (r.compute == I64 && run_narrow(r)) return OK;
   if (r.ndim == 1) {
     const int nargs = r.nout + r.nin;
     bool dense = true;

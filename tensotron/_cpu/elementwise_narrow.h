@@ -185,7 +185,8 @@ static NarrowRow find_narrow(const Record& r, uint8_t* compute, uint8_t* result)
     for (int d = 0; d < r.ndim; ++d)
       if (a.stride[d] != 0) return none;
   }
-  const int row = r.op / NUM_EXPRESSIONS;
+  int row = r.op / NUM_EXPRESSIONS;
+  if (row == ROW_ipow_scalar && r.ints[0] == 2) row = ROW_square;
   const bool truth = (row >= ROW_eq && row <= ROW_logical_xor) || (row >= ROW_isnan && row <= ROW_logical_not);
   *compute = dtype;
   *result = truth ? uint8_t(BOOL) : dtype;
