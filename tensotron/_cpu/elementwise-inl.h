@@ -213,6 +213,8 @@ struct Types {
   uint8_t compute, result;
 };
 
+static __attribute__((noinline)) ConvertFn conversion(int dst, int src) { return convert_fn(dst, src); }
+
 // Operands that are adjacent along the dimension before the last pass through transposed tiles; the others are adjacent along the
 // last. False if there is none of the former, or any of another kind.
 template <class T> static bool transposed_rows(const Record& r, RowFn fn, Types types) {
@@ -234,7 +236,7 @@ template <class T> static bool transposed_rows(const Record& r, RowFn fn, Types 
   const int64_t rows = r.size[last - 1], n = r.size[last], to = item_size(r.arg[0].dtype);
   alignas(64) char results[TILE * 8];
   const bool converts = r.arg[0].dtype != types.result;
-  const ConvertFn store = convert_fn(r.arg[0].dtype, types.result);
+  const ConvertFn store = conversion(r.arg[0].dtype, types.result);
   Record matrices = r;
   matrices.ndim = uint8_t(last);
   matrices.size[last - 1] = 1;
@@ -344,10 +346,10 @@ static bool short_rows(const Record& r, RowFn fn, Types types) {
   for (int k = 1; k < nargs; ++k) {
     const Arg& a = r.arg[k];
     if (kind[k] == NUMBER) {
-      convert_fn(types.compute, a.dtype)(one, 1, a.data, 0, 1);
+      conversion(types.compute, a.dtype)(one, 1, a.data, 0, 1);
       spread_number(tile[k], one, group * n, item);
     } else if (kind[k] == ROW) {
-      convert_fn(types.compute, a.dtype)(tile[k], 1, a.data, 1, n);
+      conversion(types.compute, a.dtype)(tile[k], 1, a.data, 1, n);
       for (int64_t i = 1; i < group; ++i) copy_short(tile[k] + i * n * item, tile[k], size_t(n * item));
     }
   }
@@ -360,17 +362,17 @@ static bool short_rows(const Record& r, RowFn fn, Types types) {
       const char* from = a.data + row * a.stride[0] * size;
       in[k - 1] = tile[k];
       if (kind[k] == DENSE) {
-        if (converts[k]) convert_fn(types.compute, a.dtype)(tile[k], 1, from, 1, count * n);
+        if (converts[k]) conversion(types.compute, a.dtype)(tile[k], 1, from, 1, count * n);
         else in[k - 1] = from;
       } else if (kind[k] == PADDED) {
-        const ConvertFn load = convert_fn(types.compute, a.dtype);
+        const ConvertFn load = conversion(types.compute, a.dtype);
         for (int64_t i = 0; i < count; ++i, from += a.stride[0] * size) {
           if (converts[k]) load(tile[k] + i * n * item, 1, from, 1, n);
           else copy_short(tile[k] + i * n * item, from, size_t(n * item));
         }
       } else if (kind[k] == COLUMN) {
         const bool direct = !converts[k] && a.stride[0] == 1;
-        if (!direct) convert_fn(types.compute, a.dtype)(one, 1, from, a.stride[0], count);
+        if (!direct) conversion(types.compute, a.dtype)(one, 1, from, a.stride[0], count);
         for (int64_t i = 0; i < count; ++i) spread_number(tile[k] + i * n * item, (direct ? from : one) + i * item, n, item);
       }
     }
@@ -379,7 +381,7 @@ static bool short_rows(const Record& r, RowFn fn, Types types) {
       fn(o, in, count * n, r, false);
     } else {
       fn(tile[0], in, count * n, r, false);
-      convert_fn(r.arg[0].dtype, types.result)(o, 1, tile[0], 1, count * n);
+      conversion(r.arg[0].dtype, types.result)(o, 1, tile[0], 1, count * n);
     }
   }
   return true;
@@ -444,9 +446,15 @@ static __attribute__((noinline)) int row_strided(const Record& r, RowFn fn, Type
 static __attribute__((noinline)) bool run_narrow(const Record& r) {
   Types types;
   const NarrowRow narrow = find_narrow(r, &types.compute, &types.result);
-  if (!narrow.run) return false;
-  if (is_narrow_run(r)) narrow.run(r);
-  else row_strided(r, narrow.tile, types);
+  if (!narrow.tile) return false;
+  if (are_dense(r, r.nin)) {
+    const void* const in[3] = {r.arg[1].data, r.arg[2].data, r.arg[3].data};
+    narrow.tile(r.arg[0].data, in, r.size[0], r, false);
+  } else if (narrow.run && r.nin == 2 && are_dense(r, 1) && r.arg[2].stride[0] == 0) {
+    narrow.run(r);
+  } else {
+    row_strided(r, narrow.tile, types);
+  }
   return true;
 }
 

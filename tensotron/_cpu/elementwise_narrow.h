@@ -9,35 +9,20 @@
 namespace tensotron {
 namespace TENSOTRON_ISA {
 
-// out[i] = f(a[i], b[i]) of elements T, either of which may be one number. A row of one operand has b = a.
+// out[i] = f(a[i], b) of dense elements T and a number.
 template <class T, class O, class F> __attribute__((noinline)) static void narrow_run(const Record& r) {
   const F f(r);
-  T number[2] = {};
-  const T* p[2];
-  bool one[2];
-  for (int k = 0; k < 2; ++k) {
-    const Arg& a = r.arg[k && r.nin == 2 ? 2 : 1];
-    one[k] = a.stride[0] == 0;
-    p[k] = reinterpret_cast<const T*>(a.data);
-    if (one[k]) number[k] = a.dtype == I64 ? T(*reinterpret_cast<const int64_t*>(a.data)) : *p[k];
-  }
+  const Arg& b = r.arg[2];
+  const T* const x = reinterpret_cast<const T*>(r.arg[1].data);
+  const T v = b.dtype == I64 ? T(*reinterpret_cast<const int64_t*>(b.data)) : *reinterpret_cast<const T*>(b.data);
   O* const o = reinterpret_cast<O*>(r.arg[0].data);
   const int64_t n = r.size[0];
-  const T *const x = p[0], *const y = p[1], u = number[0], v = number[1];
-  // An output is one of the operands, element by element, or shares nothing with it.
-  if (one[1]) {
+  // An output is the operand, element by element, or shares nothing with it.
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = O(f(x[i], v, v));
-  } else if (one[0]) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = O(f(u, y[i], y[i]));
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = O(f(x[i], y[i], y[i]));
-  }
+  for (int64_t i = 0; i < n; ++i) o[i] = O(f(x[i], v, v));
 }
 
-// The same as a RowFn: dense operands, one to three of them.
+// A RowFn: dense operands, one to three of them.
 template <class T, class O, class F>
 __attribute__((noinline)) static void narrow_tile(void* out, const void* const* in, int64_t n, const Record& r, bool) {
   const F f(r);
@@ -49,7 +34,7 @@ __attribute__((noinline)) static void narrow_tile(void* out, const void* const* 
 }
 
 struct NarrowRow {
-  void (*run)(const Record&);
+  void (*run)(const Record&);  // may be null
   void (*tile)(void*, const void* const*, int64_t, const Record&, bool);
 };
 
@@ -143,11 +128,17 @@ NARROW_VALUES
 #undef ROW
 }  // namespace narrow_rows
 
-template <class T, class F> static NarrowRow narrow_functions() {
-  return {narrow_run<T, typename F::O, F>, narrow_tile<T, typename F::O, F>};
+// Those that programs write with a number have a loop for it; the others' number fills a tile.
+static constexpr bool takes_number(int row) {
+  return row == ROW_add || row == ROW_sub || row == ROW_mul || (row >= ROW_eq && row <= ROW_ge) ||
+         (row >= ROW_bitwise_and && row <= ROW_bitwise_xor);
+}
+template <class T, class F, bool WITH_NUMBER> static NarrowRow narrow_functions() {
+  if constexpr (WITH_NUMBER) return {narrow_run<T, typename F::O, F>, narrow_tile<T, typename F::O, F>};
+  else return {nullptr, narrow_tile<T, typename F::O, F>};
 }
 #define ROW(name, truth, value) \
-  case ROW_##name: return narrow_functions<T, narrow_rows::name<T>>();
+  case ROW_##name: return narrow_functions<T, narrow_rows::name<T>, takes_number(ROW_##name) && sizeof(T) < 8>();
 template <class T> static NarrowRow truth_row(int row) {
   switch (row) { NARROW_TRUTH }
   return {nullptr, nullptr};
@@ -200,15 +191,12 @@ static NarrowRow find_narrow(const Record& r, uint8_t* compute, uint8_t* result)
   return none;
 }
 
-// Whether a launch is one run of dense operands and numbers, not of numbers alone, which `run` of a row takes.
-static bool is_narrow_run(const Record& r) {
-  if (r.ndim != 1 || r.nin > 2 || (r.arg[0].stride[0] != 1 && r.size[0] != 1)) return false;
-  int runs = 0;
-  for (int k = 1; k <= r.nin; ++k) {
-    if (r.arg[k].stride[0] != 0 && r.arg[k].stride[0] != 1) return false;
-    runs += r.arg[k].stride[0] != 0;
-  }
-  return runs > 0;
+// Whether the operands of a launch, from the first to the `last`, are dense runs.
+static bool are_dense(const Record& r, int last) {
+  if (r.ndim != 1) return false;
+  for (int k = 0; k <= last; ++k)
+    if (r.arg[k].stride[0] != 1) return false;
+  return true;
 }
 
 }  // namespace TENSOTRON_ISA

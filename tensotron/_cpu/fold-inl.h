@@ -89,6 +89,9 @@ template <> struct DTypeOf<int64_t> { static constexpr int value = I64; };
 template <> struct DTypeOf<int32_t> { static constexpr int value = I32; };
 template <> struct DTypeOf<uint8_t> { static constexpr int value = U8; };
 
+// Narrow integers are read as what they are (a bool as its byte) and written as int32 or bytes; the others from and to any dtype.
+template <class T> constexpr bool is_narrow = std::is_integral<T>::value && sizeof(T) < 8;
+
 template <class S, class T> static inline void cast_strided(const char* p, int64_t stride, int64_t n, T* to) {
   const S* s = (const S*)p;
   if (stride == 1) for (int64_t i = 0; i < n; i++) to[i] = (T)s[i];
@@ -97,6 +100,7 @@ template <class S, class T> static inline void cast_strided(const char* p, int64
 // Out of line, shared by all reductions of one compute type.
 template <class T>
 static __attribute__((noinline)) void cast_tile(const char* p, int dtype, int64_t stride, int64_t n, T* buf) {
+  if constexpr (is_narrow<T>) return cast_strided<T>(p, stride, n, buf);
   switch (dtype) {
     case F32: cast_strided<float>(p, stride, n, buf); break;
     case F64: cast_strided<double>(p, stride, n, buf); break;
@@ -123,6 +127,8 @@ template <class D, class T> static inline void store_as(char* p, int64_t stride,
 }
 template <class T>
 static __attribute__((noinline)) void put_strided(char* p, int dtype, int64_t stride, const T* from, int64_t n) {
+  if constexpr (is_narrow<T>)
+    return dtype == I32 ? store_as<int32_t>(p, stride, from, n) : store_as<uint8_t>(p, stride, from, n);
   switch (dtype) {
     case F32: store_as<float>(p, stride, from, n); break;
     case F64: store_as<double>(p, stride, from, n); break;
@@ -168,7 +174,7 @@ template <class T> TENSOTRON_INLINE Vec<T> keep_first(Vec<T> x, Vec<T> other, in
 }
 
 // Up to a few thousand elements, lane by lane, in eight accumulators.
-template <class Op, class T> TENSOTRON_INLINE Lanes<T> fold_span_here(const Op& op, const T* p, int64_t n) {
+template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span(const Op& op, const T* p, int64_t n) {
   typedef Lanes<T> V;
   constexpr int W = V::size, U = 8;
   V total = Op::template identity<V>();
@@ -188,9 +194,6 @@ template <class Op, class T> TENSOTRON_INLINE Lanes<T> fold_span_here(const Op& 
     total = Op::join(total, keep_first(op.map(V::load(p + i, rest)), Op::template identity<V>(), rest));
   }
   return total;
-}
-template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_span(const Op& op, const T* p, int64_t n) {
-  return fold_span_here(op, p, n);
 }
 // The run after which partial results are joined pairwise: 32 terms in each accumulator.
 template <class T> constexpr int64_t span_length() { return 256 * (int64_t)Lanes<T>::size; }
@@ -252,7 +255,7 @@ template <class Op, class T> static __attribute__((noinline)) Lanes<T> fold_rows
   const Op op;
   V x[W];
   if (n >= 8 * W) {
-    for (int r = 0; r < W; r++) x[r] = fold_span_here(op, p + r * step, n);
+    for (int r = 0; r < W; r++) x[r] = fold_span(op, p + r * step, n);
     return across_each<Op, T>(x);
   }
 #pragma GCC unroll 16

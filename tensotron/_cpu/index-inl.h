@@ -205,21 +205,9 @@ static inline void index_rows(const Record& r, const IndexSpace& s, int direct, 
       __builtin_prefetch(x + AHEAD * along + (soon < 0 ? soon + size : soon) * step);
     }
     T* const e = x + (*p < 0 ? *p + size : *p) * step;
-    if (Op::copies && sd == 1) copy_short((char*)(Op::reads ? d : e), (const char*)(Op::reads ? e : d), size_t(inner) * sizeof(T));
-    else if (sd == 1) for (int64_t k = 0; k < inner; k++) Op::one(d + k, e + k);
+    if (sd == 1) copy_short((char*)(Op::reads ? d : e), (const char*)(Op::reads ? e : d), size_t(inner) * sizeof(T));
     else for (int64_t k = 0; k < inner; k++) Op::one(d + k * sd, e + k);
   }
-}
-
-// Rows along which one index tensor moves.
-template <class Op, class I>
-static inline void index_plane(const Record& r, const IndexSpace& s, int direct, int indexed) {
-  typedef typename Op::Data T;
-  const I* p = (const I*)r.arg[2].data;
-  T* d = (T*)r.arg[direct].data;
-  T* x = (T*)r.arg[indexed].data;
-  for (int64_t i = 0; i < s.size[0]; i++, p += s.stride[2][0], d += s.stride[direct][0], x += s.stride[indexed][0])
-    index_walk_row<Op>(d, s.stride[direct][1], x, s.stride[indexed][1], p, s.stride[2][1], s.size[1], r.ints[1], r.ints[2]);
 }
 
 template <class Op>
@@ -229,12 +217,12 @@ static inline void index_walk(const Record& r, const IndexSpace& s, int direct, 
   const int64_t inner = s.size[last], sd = s.stride[direct][last], si = s.stride[indexed][last];
   bool moves = false;  // does an index tensor move along the innermost dimension
   for (int k = 0; k < n; k++) moves |= s.stride[2 + k][last] != 0;
-  if (n == 1 && s.ndim == 2 && (moves || si == 1)) {
-    const bool narrow = r.arg[2].dtype == I32;
-    if (moves) narrow ? index_plane<Op, int32_t>(r, s, direct, indexed) : index_plane<Op, int64_t>(r, s, direct, indexed);
-    else narrow ? index_rows<Op, int32_t>(r, s, direct, indexed) : index_rows<Op, int64_t>(r, s, direct, indexed);
-    return;
-  }
+  if constexpr (Op::copies)
+    if (n == 1 && s.ndim == 2 && !moves && si == 1) {
+      if (r.arg[2].dtype == I32) index_rows<Op, int32_t>(r, s, direct, indexed);
+      else index_rows<Op, int64_t>(r, s, direct, indexed);
+      return;
+    }
   int64_t count[MAX_DIMS] = {}, at[MAX_ARGS] = {};
   do {
     T* d = (T*)r.arg[direct].data + at[direct];

@@ -218,7 +218,7 @@ static __attribute__((noinline)) void drive_part(const Record& r, const ReducePl
   each_index(inner, p.size, p.in, p.out0, p.out1, [&](int64_t i, int64_t o0, int64_t o1) {
     for (int64_t c = 0; c < n;) {
       if (n - c < W && n >= W) c = n - W;  // some columns twice rather than a part of a vector
-      const int64_t left = n - c, m = left >= 4 * W ? 4 * W : left < W ? left : W;
+      const int64_t left = n - c, m = left >= 4 * W && body.strip4 != body.strip1 ? 4 * W : left < W ? left : W;
       (m == 4 * W ? body.strip4 : body.strip1)(r, p, data + i * width + c * step, out0 + o0 + c * s0, out1 + o1 + c * s1, (int)m);
       c += m;
     }
@@ -249,7 +249,10 @@ static __attribute__((noinline)) void drive(const Record& r, const ReducePlan& p
   });
 }
 template <class Body> TENSOTRON_INLINE BodyTable table_of() {
-  return {&Body::row, &Body::template strip<4>, &Body::template strip<1>, Lanes<typename Body::Type>::size, nullptr, 0, 0};
+  // Bytes and int32 fill a register with columns enough; strips of four would be code that is seldom run.
+  typedef typename Body::Type T;
+  constexpr int U = std::is_integral<T>::value && sizeof(T) < 8 ? 1 : 4;
+  return {&Body::row, &Body::template strip<U>, &Body::template strip<1>, Lanes<T>::size, nullptr, 0, 0};
 }
 template <class Body, class Load> TENSOTRON_INLINE BodyTable table_with_rows(const ReducePlan& p) {
   typedef typename Body::Type T;

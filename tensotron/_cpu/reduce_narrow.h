@@ -14,9 +14,9 @@ template <class Body>
 static void widened_rows(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t o1, int n) {
   alignas(64) int32_t buf[WIDE_ROW * Lanes<int32_t>::size];
   const int64_t step = p.in[p.kept - 1], count = p.count;
-  if (step == count) cast_tile(in, U8, 1, n * count, buf);
+  if (step == count) cast_strided<uint8_t>(in, 1, n * count, buf);
   else
-    for (int i = 0; i < n; i++) cast_tile(in + i * step, U8, 1, count, buf + i * count);
+    for (int i = 0; i < n; i++) cast_strided<uint8_t>(in + i * step, 1, count, buf + i * count);
   ReducePlan wide = p;
   wide.in[p.kept - 1] = count;
   Body::rows(r, wide, (const char*)buf, o0, o1, n);
@@ -81,42 +81,27 @@ template <bool ONES> static inline int64_t sum_bytes(const uint8_t* p, int64_t n
   return total;
 }
 
-// What a row comes to, and how columns take an element up. A: what columns are held in, at most LIMIT rows of them.
+// What a row comes to, and how those of several rows are joined.
 template <class S> struct OwnSum {
-  typedef typename std::conditional<sizeof(S) == 1, uint32_t, int64_t>::type A;
   static constexpr int64_t start = 0;
-  static TENSOTRON_MEMBER A take(A a, S x) { return A(a + A(x)); }
   static TENSOTRON_MEMBER int64_t join(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
-  static inline int64_t row(const S* p, int64_t n) {
+  static __attribute__((noinline)) int64_t row(const S* p, int64_t n) {
     if constexpr (sizeof(S) == 1) return sum_bytes<false>(p, n);
     int64_t total = 0;
     for (int64_t i = 0; i < n; i++) total = join(total, int64_t(p[i]));
     return total;
   }
 };
-template <class S> struct OwnCount {
-  typedef typename std::conditional<sizeof(S) == 8, uint64_t, uint32_t>::type A;
+struct OwnCount {  // of bytes
   static constexpr int64_t start = 0;
-  static TENSOTRON_MEMBER A take(A a, S x) { return a + is_true(x); }
   static TENSOTRON_MEMBER int64_t join(int64_t a, int64_t b) { return a + b; }
-  static inline int64_t row(const S* p, int64_t n) {
-    if constexpr (sizeof(S) == 1) return sum_bytes<true>(p, n);
-    int64_t total = 0;
-    for (int64_t i = 0; i < n; i += 1 << 20) {
-      const int64_t end = n - i < 1 << 20 ? n : i + (1 << 20);
-      A count = 0;
-      for (int64_t k = i; k < end; k++) count += is_true(p[k]);
-      total += int64_t(count);
-    }
-    return total;
-  }
+  static int64_t row(const uint8_t* p, int64_t n) { return sum_bytes<true>(p, n); }
 };
 template <class S, bool ALL> struct OwnTruth {
   typedef typename BitsOf<S>::type A;
   static constexpr int64_t start = ALL;
-  static TENSOTRON_MEMBER A take(A a, S x) { return ALL ? A(a & A(is_true(x))) : A(a | A(is_true(x))); }
   static TENSOTRON_MEMBER int64_t join(int64_t a, int64_t b) { return ALL ? a & b : a | b; }
-  static inline int64_t row(const S* p, int64_t n) {
+  static __attribute__((noinline)) int64_t row(const S* p, int64_t n) {
     constexpr int64_t BLOCK = 4096;  // after which it may be decided
     for (int64_t i = 0; i < n; i += BLOCK) {
       const int64_t end = n - i < BLOCK ? n : i + BLOCK;
@@ -146,56 +131,34 @@ template <class Op, class S> struct WideBody {
     for (int i = 0; i < LANES; i++) total[i] = Op::row((const S*)in + i * step, p.count);
     put(r.arg[0], o0, column_stride(p.out0, p), total, LANES);
   }
-  template <int U> static void strip(const Record& r, const ReducePlan& p, const char* in, int64_t o0, int64_t, int n) {
-    typedef typename Op::A A;
-    constexpr int N = U * LANES;
-    constexpr int64_t ROWS = 1 << 23;  // their sums fit 32 bits
-    const int last = p.kept + p.reduced - 1;
-    const int64_t rows = p.size[last], step = p.in[last], *s = p.in + p.kept;
-    int64_t total[N];
-    for (int j = 0; j < N; j++) total[j] = Op::start;
-    each_index(p.reduced - 1, p.size + p.kept, s, s, s, [&](int64_t off, int64_t, int64_t) {
-      const S* x = (const S*)in + off;
-      for (int64_t i = 0; i < rows; i += ROWS) {
-        const int64_t end = rows - i < ROWS ? rows : i + ROWS;
-        A acc[N];
-        for (int j = 0; j < N; j++) acc[j] = A(Op::start);
-        if (n == N) {
-          for (int64_t k = i; k < end; k++, x += step)
-            for (int j = 0; j < N; j++) acc[j] = Op::take(acc[j], x[j]);
-        } else {
-          for (int64_t k = i; k < end; k++, x += step)
-            for (int j = 0; j < n; j++) acc[j] = Op::take(acc[j], x[j]);
-        }
-        for (int j = 0; j < N; j++) total[j] = Op::join(total[j], int64_t(acc[j]));
-      }
-    });
-    put(r.arg[0], o0, column_stride(p.out0, p), total, n);
-  }
 };
 
-// -1: not of this kind.
 template <class Op, class S> static int run_wide(const Record& r, const ReducePlan& p) {
   typedef WideBody<Op, S> Body;
-  const bool dense_rows = p.in[p.kept + p.reduced - 1] == 1;
-  if (!dense_rows && !(p.kept > 0 && p.in[p.kept - 1] == 1 && p.size[p.kept - 1] > 1)) return -1;
-  BodyTable body = {&Body::row, dense_rows ? nullptr : &Body::template strip<4>, &Body::template strip<1>, Body::LANES,
-                    &Body::rows, INT64_MAX, Body::LANES};
-  drive(r, p, body);
+  drive(r, p, {&Body::row, nullptr, nullptr, Body::LANES, &Body::rows, INT64_MAX, Body::LANES});
   return OK;
 }
-template <template <class> class Op> static int run_wide_of(const Record& r, bool narrow_only) {
+// -1: not of this kind, which has dense rows.
+template <template <class> class Op> static int run_wide_of(const Record& r) {
   ReducePlan p;
   if (!plan_reduce(r, false, &p)) return OK;
-  if (p.count == 0) return -1;
-  switch (p.dtype) {
-    case F32: if constexpr (!std::is_same<Op<float>, OwnSum<float>>::value) return run_wide<Op<float>, float>(r, p); break;
-    case F64: if constexpr (!std::is_same<Op<double>, OwnSum<double>>::value) return run_wide<Op<double>, double>(r, p); break;
-    case I64: return narrow_only ? -1 : run_wide<Op<int64_t>, int64_t>(r, p);
-    case I32: return run_wide<Op<int32_t>, int32_t>(r, p);
-    default: return run_wide<Op<uint8_t>, uint8_t>(r, p);
+  if (p.count == 0 || p.in[p.kept + p.reduced - 1] != 1) return -1;
+  if constexpr (std::is_same<Op<uint8_t>, OwnSum<uint8_t>>::value) {
+    return p.dtype == I32 ? run_wide<Op<int32_t>, int32_t>(r, p) : run_wide<Op<uint8_t>, uint8_t>(r, p);
+  } else {
+    switch (p.dtype) {
+      case F32: return run_wide<Op<float>, float>(r, p);
+      case F64: return run_wide<Op<double>, double>(r, p);
+      case I64: return run_wide<Op<int64_t>, int64_t>(r, p);
+      case I32: return run_wide<Op<int32_t>, int32_t>(r, p);
+    }
+    return run_wide<Op<uint8_t>, uint8_t>(r, p);
   }
-  return -1;
+}
+static int run_count(const Record& r) {
+  ReducePlan p;
+  if (!plan_reduce(r, false, &p)) return OK;
+  return p.count == 0 || p.in[p.kept + p.reduced - 1] != 1 ? -1 : run_wide<OwnCount, uint8_t>(r, p);
 }
 
 // A reduction in int64 whose input is narrower, or of truth; -1 if it is none of those here.
@@ -203,10 +166,10 @@ static __attribute__((noinline)) int run_narrow_reduction(const Record& r) {
   const int dtype = r.arg[r.nout].dtype;
   const bool narrow = dtype == I32 || dtype == U8 || dtype == BOOL;
   switch (r.op) {
-    case REDUCE_any: return run_wide_of<OwnAny>(r, false);
-    case REDUCE_all: return run_wide_of<OwnAll>(r, false);
-    case REDUCE_count_nonzero: return run_wide_of<OwnCount>(r, false);
-    case REDUCE_sum: return narrow ? run_wide_of<OwnSum>(r, true) : -1;
+    case REDUCE_any: return run_wide_of<OwnAny>(r);
+    case REDUCE_all: return run_wide_of<OwnAll>(r);
+    case REDUCE_count_nonzero: return dtype == U8 || dtype == BOOL ? run_count(r) : -1;
+    case REDUCE_sum: return narrow ? run_wide_of<OwnSum>(r) : -1;
     case REDUCE_amax: return narrow ? run_extremum<LargestBody>(r, false) : -1;
     case REDUCE_amin: return narrow ? run_extremum<SmallestBody>(r, false) : -1;
     case REDUCE_argmax: case REDUCE_max: return narrow ? run_extremum<LargestScan>(r, true) : -1;

@@ -27,8 +27,9 @@ static int scan_run(const Record& r) {
   const int64_t outer = r.ints[0], dim = r.ints[1], inner = r.ints[2];
   constexpr int64_t BLOCK = 64;  // columns walked together: a whole number of vectors of every width
   int64_t o = 0;
-  if constexpr (!(T(-1) > T(0)))  // floating sums wait for each other: those of four rows take turns
-    for (; inner == 1 && o + 4 <= outer; o += 4, out += 4 * dim, in += 4 * dim) {
+  // Floating sums wait for each other: those of four rows, not so long that they would meet in the cache, take turns.
+  if constexpr (!(T(-1) > T(0)))
+    for (; inner == 1 && dim <= 512 && o + 4 <= outer; o += 4, out += 4 * dim, in += 4 * dim) {
       A total[4] = {A(PRODUCT), A(PRODUCT), A(PRODUCT), A(PRODUCT)};
       for (int64_t d = 0; d < dim; ++d)
         for (int k = 0; k < 4; ++k)
