@@ -33,7 +33,7 @@ template <template <class> class Body> static int run_extremum(const Record& r, 
     body = table_of<Body<uint8_t>>();
     body.rows = &widened_rows<Body<int32_t>>, body.most = WIDE_ROW, body.together = Lanes<int32_t>::size;
   }
-  if (ordered && p.reduced > 1) body.strip4 = nullptr;
+  if ((ordered && p.reduced > 1) || p.in[p.kept + p.reduced - 1] == 1) body.strip4 = nullptr;  // short rows too fold together
   drive(r, p, body);
   return OK;
 }
